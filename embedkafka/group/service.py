@@ -29,7 +29,11 @@ from embedkafka.group.calls import (
 from embedkafka.group.classic.describe import describe, describe_error
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.describe import describe_consumer, describe_consumer_error
-from embedkafka.group.consumer.heartbeat import ConsumerHeartbeatCall
+from embedkafka.group.consumer.heartbeat import (
+    ConsumerHeartbeatCall,
+    heartbeat_error,
+    refuse_invalid,
+)
 from embedkafka.group.decision import Decision, TimerChange, TimerKey
 from embedkafka.group.offsets.commits import CommitCall
 from embedkafka.group.offsets.messages import (
@@ -180,7 +184,10 @@ class GroupService:
         version: int,
         reply: Callable[[ConsumerGroupHeartbeatResponse], None],
     ) -> None:
-        """Lets a member join, stay in, or leave a consumer group."""
+        """Lets a member join, stay in, or leave a consumer group.
+
+        Any broker refuses a request that makes no sense, even if it is not the coordinator.
+        """
         call = ConsumerHeartbeatCall(
             request=request,
             client_id=client_id,
@@ -188,7 +195,12 @@ class GroupService:
             version=version,
             reply=reply,
         )
-        self._submit(call, allow_empty_id=True)
+        try:
+            refuse_invalid(call, self._config.consumer_assignors)
+        except ApiError as error:
+            reply(heartbeat_error(error.code, error.message))
+            return
+        self._submit(call)
 
     # Offsets
 
@@ -329,7 +341,12 @@ class GroupService:
             shard = self.coordinator.require(group_id)
         except ApiError as error:
             return describe_error(group_id, error.code)
-        return describe(group_id, shard.classic.groups.get(group_id), version=version)
+        return describe(
+            group_id,
+            shard.classic.groups.get(group_id),
+            is_other=shard.kinds.find_group(group_id) is not None,
+            version=version,
+        )
 
     def list_groups(
         self, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]

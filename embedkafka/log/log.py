@@ -444,7 +444,9 @@ class Log:
 
     def search_timestamp(self, timestamp: int) -> TimestampSearch:
         """A search for the first record, at or past the log start, not older than `timestamp`."""
+        return self._search(timestamp, self.log_start_offset)
 
+    def _search(self, timestamp: int, first_offset: int) -> TimestampSearch:
         def next_batch(start_offset: int) -> Batch | None:
             return self._guard.run(
                 lambda: find_batch_by_timestamp(
@@ -452,12 +454,15 @@ class Log:
                 )
             )
 
-        return TimestampSearch(next_batch, timestamp, self.log_start_offset)
+        return TimestampSearch(next_batch, timestamp, first_offset)
 
     def search_max_timestamp(self) -> TimestampSearch | None:
-        """A search for the first record with the largest timestamp (KIP-734), if any has one."""
+        """A search for the first record with the largest timestamp (KIP-734), if any has one.
+
+        As in Kafka, it may find a record before the log start whose segment is still there.
+        """
         timestamp = self._guard.run(lambda: largest_timestamp(self._contents.local.segments))
-        return None if timestamp < 0 else self.search_timestamp(timestamp)
+        return None if timestamp < 0 else self._search(timestamp, 0)
 
     def find_segment_offsets(self, timestamp: int) -> list[int]:
         """The base offsets of segments up to `timestamp`, and the log end; newest first."""

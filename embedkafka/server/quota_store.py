@@ -4,6 +4,7 @@ Not here: what quotas do to clients (`throttling`).
 """
 
 import ipaddress
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -22,6 +23,7 @@ _CLIENT_KEYS = frozenset(
 )
 _IP_KEYS = frozenset({"connection_creation_rate"})
 _WHOLE_KEYS = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
+_EPSILON: Final = 1e-6
 _KINDS: Final = (USER, CLIENT, IP)
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 _MATCHES: Final = {_EXACT: "EXACT", _DEFAULT: "DEFAULT", _SPECIFIED: "SPECIFIED"}
@@ -83,8 +85,13 @@ def _check_quota(entity: Entity, key: str, value: float) -> None:
         limit, kind = (MAX_INT, "an INT") if key in _IP_KEYS else (MAX_LONG, "a LONG")
         if value > limit:
             raise _refused(f"Proposed value for {key} is too large for {kind}.")
-        if value % 1:
+        if _is_fractional(value):
             raise _refused(f"{key} cannot be a fractional value.")
+
+
+def _is_fractional(value: float) -> bool:
+    """As Kafka computes it, for which NaN is whole."""
+    return not math.isnan(value) and abs(int(value + _EPSILON) - value) > _EPSILON
 
 
 def _place(entity: Entity) -> tuple[str, str]:

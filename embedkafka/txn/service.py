@@ -170,7 +170,7 @@ class TxnService:
         results: dict[int, AddPartitionsToTxnResponse.Transaction] = {}
 
         def note(index: int, errors: Mapping[TopicPartition, ErrorCode]) -> None:
-            results[index] = _add_result(transactions[index].transactional_id, errors)
+            results[index] = _add_result(transactions[index], errors)
             if len(results) < len(transactions):
                 return
             ordered = [results[index] for index in range(len(transactions))]
@@ -402,14 +402,21 @@ def _transaction_before_v4(
 
 
 def _add_result(
-    transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]
+    transaction: AddPartitionsToTxnRequest.Transaction, errors: Mapping[TopicPartition, ErrorCode]
 ) -> AddPartitionsToTxnResponse.Transaction:
-    by_topic: dict[str, list[tuple[int, ErrorCode]]] = {}
-    for topic_partition, error in sorted(errors.items()):
-        by_topic.setdefault(topic_partition.topic, []).append((topic_partition.partition, error))
+    """Repeats what was asked, but lists what was to be verified only once."""
+    asked = [(topic.name, topic.partitions) for topic in transaction.topics]
+    if transaction.verify_only:
+        by_topic: dict[str, dict[int, None]] = {}
+        for name, partitions in asked:
+            by_topic.setdefault(name, {}).update(dict.fromkeys(partitions))
+        asked = [(name, list(partitions)) for name, partitions in by_topic.items()]
     return AddPartitionsToTxnResponse.Transaction(
-        transactional_id=transactional_id,
-        topic_results=[_topic_result(topic, codes) for topic, codes in by_topic.items()],
+        transactional_id=transaction.transactional_id,
+        topic_results=[
+            _topic_result(name, [(p, errors[TopicPartition(name, p)]) for p in partitions])
+            for name, partitions in asked
+        ],
     )
 
 

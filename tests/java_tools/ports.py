@@ -1,6 +1,13 @@
 """Free TCP ports for programs that need their port before they start."""
 
+import contextlib
+import random
 import socket
+from typing import Final
+
+#: Below the ports that systems give to outgoing connections, one of which could take a port before
+#: the program binds it: the nodes of a cluster call each other while they start.
+_PORTS: Final = range(15_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
@@ -9,11 +16,12 @@ def free_ports(count: int) -> list[int]:
     All are held open together, so one call never returns a port twice. Another process may still
     take one before the program binds it; the program then reports that and ends.
     """
-    holders = [socket.socket() for _ in range(count)]
-    try:
-        for holder in holders:
-            holder.bind(("127.0.0.1", 0))
-        return [int(holder.getsockname()[1]) for holder in holders]
-    finally:
-        for holder in holders:
-            holder.close()
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            holder = held.enter_context(socket.socket())
+            port = random.choice(_PORTS)
+            with contextlib.suppress(OSError):
+                holder.bind(("127.0.0.1", port))
+                ports.append(port)
+        return ports

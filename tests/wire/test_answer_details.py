@@ -70,23 +70,40 @@ def test_offsets_of_a_missing_partition_cannot_be_deleted(
     assert len(answer["topics"]) == 2
 
 
-def test_any_broker_refuses_a_member_of_no_group(three_brokers: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"group_id": " "}, "GroupId can't be empty."),
+        ({"member_id": " "}, "MemberId can't be empty."),
+        ({"instance_id": " "}, "InstanceId can't be empty."),
+        ({"rack_id": " "}, "RackId can't be empty."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({"topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
+        (
+            {"server_assignor": "made-up"},
+            "ServerAssignor made-up is not supported. Supported assignors: uniform, range.",
+        ),
+    ],
+)
+def test_any_broker_refuses_a_heartbeat_that_makes_no_sense(
+    three_brokers: Cluster, fields: dict[str, Plain], message: str
+) -> None:
+    beat = {
+        "group_id": "any-group",
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 1000,
+        "subscribed_topic_names": ["topic"],
+        "topic_partitions": [],
+        **fields,
+    }
     for index in range(three_brokers.broker_count):
         with three_brokers.connect(index) as raw:
-            answer = ask(
-                raw,
-                ApiKey.CONSUMER_GROUP_HEARTBEAT,
-                group_id="",
-                member_id="m",
-                member_epoch=0,
-                rebalance_timeout_ms=1000,
-                subscribed_topic_names=["topic"],
-                topic_partitions=[],
-            )
-        assert (answer["error_code"], answer["error_message"]) == (
-            "INVALID_REQUEST",
-            "GroupId can't be empty.",
-        )
+            answer = ask(raw, ApiKey.CONSUMER_GROUP_HEARTBEAT, **beat)
+        assert answer["error_message"] == message
 
 
 def test_a_missing_group_allows_nothing(raw: RawClient, unique: Unique) -> None:
@@ -160,6 +177,7 @@ ADDRESS = [{"entity_type": "ip", "entity_name": "10.0.0.1"}]
             "Proposed value for consumer_byte_rate is too large for a LONG.",
         ),
         (USER, [("connection_creation_rate", 5)], None),
+        (USER, [("producer_byte_rate", 2e-6)], "producer_byte_rate cannot be a fractional value."),
         (
             [{"entity_type": "ip", "entity_name": "not an ip"}],
             [("connection_creation_rate", 5)],
@@ -201,6 +219,14 @@ def test_a_quota_that_cannot_be_is_explained(
     )["entries"]
     assert answer["error_code"] == "INVALID_REQUEST"
     assert message is None or answer["error_message"] == message
+
+
+@pytest.mark.parametrize("rate", [5e-7, 3 - 5e-7, float("nan")])
+def test_a_rate_that_is_almost_whole_is_taken(raw: RawClient, rate: float) -> None:
+    change = {"key": "producer_byte_rate", "value": rate, "remove": False}
+    entry = {"entity": USER, "ops": [change]}
+    answer = ask(raw, ApiKey.ALTER_CLIENT_QUOTAS, entries=[entry], validate_only=True)
+    assert answer["entries"][0]["error_code"] == "NONE"
 
 
 def test_an_unknown_quota_may_be_removed(raw: RawClient) -> None:

@@ -224,6 +224,15 @@ def test_an_unknown_kind_of_coordinator_is_an_invalid_request(raw: RawClient) ->
     assert {found.error_code for found in answer.coordinators} == {ErrorCode.INVALID_REQUEST}
 
 
+@pytest.mark.parametrize("kind", [2, 9])
+def test_old_versions_explain_that_a_kind_of_coordinator_is_invalid(
+    raw: RawClient, kind: int
+) -> None:
+    answer = find(raw, kind, "key", version=3)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == ErrorCode.INVALID_REQUEST.message
+
+
 def test_the_topics_of_coordinators_are_internal_and_compacted(
     raw: RawClient, unique: Unique
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from embedkafka.protocol.api_keys import ApiKey
 from tests.wire.clients import eventually
-from tests.wire.plain_messages import Plain, plain, request
+from tests.wire.plain_messages import Plain, ask, plain, request
 from tests.wire.raw_client import RawClient
 
 Unique = Callable[[str], str]
@@ -237,6 +237,20 @@ def test_a_description_has_a_message_that_may_be_empty(
 ) -> None:
     answer = describe(raw, kind, name, "log.retention.ms")
     assert (answer["error_code"], answer["error_message"]) == (code, message)
+
+
+@pytest.mark.parametrize("kind", [0, 1, 3, 64])
+def test_a_resource_of_an_unknown_type_fails_the_whole_description(
+    raw: RawClient, topic: str, kind: int
+) -> None:
+    resources = [
+        {"resource_type": resource_type, "resource_name": topic, "configuration_keys": None}
+        for resource_type in (TOPIC, kind)
+    ]
+    found = ask(raw, ApiKey.DESCRIBE_CONFIGS, resources=resources)["results"]
+    assert [(entry["error_code"], entry["configs"]) for entry in found] == [
+        ("INVALID_REQUEST", [])
+    ] * 2
 
 
 def test_a_setting_that_a_broker_does_not_know_is_shown_as_a_secret(raw: RawClient) -> None:

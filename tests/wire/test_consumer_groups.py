@@ -117,6 +117,24 @@ def test_the_first_member_gets_all_partitions(raw: RawClient, member: Member, to
     assert set(member.owned) == {describe_topic(raw, topic).topic_id}
 
 
+def test_a_group_begins_with_epoch_1_and_subscriptions_raise_it(
+    raw: RawClient, topic: str, unique: Unique
+) -> None:
+    group = unique("group")
+
+    def epoch_after(*topics: str) -> int:
+        joined = Member(raw, group, *topics).join()
+        assert joined.error_code == ErrorCode.NONE
+        return int(describe(raw, group).group_epoch)
+
+    assert [epoch_after(), epoch_after(), epoch_after(topic), epoch_after(topic)] == [1, 1, 2, 3]
+
+
+def test_the_first_subscription_makes_epoch_2(raw: RawClient, member: Member) -> None:
+    member.join()
+    assert describe(raw, member.group).group_epoch == 2
+
+
 def test_an_unchanged_assignment_is_not_repeated(member: Member) -> None:
     member.join()
     settle([member], [4])
@@ -313,6 +331,7 @@ def test_the_two_kinds_of_groups_do_not_describe_each_other(
     member.join()
     (classic,) = raw.call(DescribeGroupsRequest(groups=[member.group]), 6).groups
     assert (classic.error_code, classic.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert classic.error_message == f"Group {member.group} is not a classic group."
     unknown = describe(raw, unique("none"))
     assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 

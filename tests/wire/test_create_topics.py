@@ -268,6 +268,13 @@ def test_a_topic_named_twice_is_created_neither_time(raw: RawClient, unique: Uni
     assert describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_topic_named_twice_is_answered_last(raw: RawClient, unique: Unique) -> None:
+    twice, once = unique("twice"), unique("once")
+    asked = [new_topic(name) for name in (twice, once, twice, "not a name")]
+    answers = create(raw, *asked, validate_only=True)
+    assert [answer.name for answer in answers] == [once, "not a name", twice]
+
+
 TOO_MANY = "Excessively large number of partitions per request."
 TOO_LARGE = "Unable to perform excessively large batch operation."
 

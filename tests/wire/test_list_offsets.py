@@ -145,6 +145,16 @@ def test_earliest_follows_deleted_records(raw: RawClient, topic: str) -> None:
     assert list_offset(raw, topic, LATEST).offset == 5
 
 
+def test_the_greatest_timestamp_may_be_that_of_a_deleted_record(raw: RawClient, topic: str) -> None:
+    produce_at(raw, topic, T0 + 50)
+    produce_at(raw, topic, T0 + 20)
+    wanted = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=1)
+    topics = [DeleteRecordsRequest.Topic(name=topic, partitions=[wanted])]
+    raw.call(DeleteRecordsRequest(topics=topics, timeout_ms=10_000))
+    found = list_offset(raw, topic, MAX_TIMESTAMP)
+    assert (found.offset, found.timestamp, found.leader_epoch) == (0, T0 + 50, 0)
+
+
 def test_leader_epochs_of_clients_are_checked(raw: RawClient, topic: str) -> None:
     newer = list_offset(raw, topic, LATEST, current_leader_epoch=9)
     assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -61,6 +61,23 @@ def test_a_trial_sets_no_quota_and_an_unknown_one_is_refused(
     assert quotas(raw, user) == {}
 
 
+def test_of_two_entries_for_one_user_the_first_counts_although_it_is_an_error(
+    raw: RawClient, unique: Unique
+) -> None:
+    user = unique("user")
+    entity = AlterClientQuotasRequest.Entry.Entity(entity_type="user", entity_name=user)
+
+    def entry(key: str, value: float) -> AlterClientQuotasRequest.Entry:
+        op = AlterClientQuotasRequest.Entry.Op(key=key, value=value, remove=False)
+        return AlterClientQuotasRequest.Entry(entity=[entity], ops=[op])
+
+    entries = [entry("producer_byte_rate", 1e6), entry("consumer_byte_rate", 2e6)]
+    (answer,) = raw.call(AlterClientQuotasRequest(entries=entries, validate_only=False)).entries
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    eventually(lambda: quotas(raw, user) == {"producer_byte_rate": 1e6}, "the first counts")
+    alter_quota(raw, user, "producer_byte_rate", None)
+
+
 def scram_users(raw: RawClient, user: str) -> Any:
     wanted = DescribeUserScramCredentialsRequest.User(name=user)
     (answer,) = raw.call(DescribeUserScramCredentialsRequest(users=[wanted])).results
@@ -78,6 +95,7 @@ def test_a_scram_credential_is_set_told_and_deleted(raw: RawClient, unique: Uniq
         lambda: next((u for u in [scram_users(raw, user)] if not u.error_code), None), "it is set"
     )
     assert [(c.mechanism, c.iterations) for c in told.credential_infos] == [(SCRAM_SHA_256, 4096)]
+    assert told.error_message == ""
     deletion = AlterUserScramCredentialsRequest.Deletion(name=user, mechanism=SCRAM_SHA_256)
     request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
     assert raw.call(request).results[0].error_code == ErrorCode.NONE

@@ -50,3 +50,49 @@ def test_offsets_of_a_missing_partition_do_not_enter_a_transaction(
         "missing": dict.fromkeys((0, 9), "UNKNOWN_TOPIC_OR_PARTITION"),
     }
     assert len(answer.topics) == 2
+
+
+def test_a_partition_added_twice_is_answered_twice(raw: RawClient, topic: str) -> None:
+    answer = raw.call(
+        request(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            v3_and_below_transactional_id="unknown",
+            v3_and_below_producer_id=1,
+            v3_and_below_topics=[
+                {"name": topic, "partitions": [0, 0]},
+                {"name": topic, "partitions": []},
+                {"name": topic, "partitions": [0]},
+            ],
+        ),
+        3,
+    )
+    added = plain(answer)["results_by_topic_v3_and_below"]
+    refused = {"partition_index": 0, "partition_error_code": "INVALID_PRODUCER_ID_MAPPING"}
+    assert [entry["results_by_partition"] for entry in added] == [[refused] * 2, [], [refused]]
+
+
+def test_a_partition_to_verify_twice_is_answered_once(raw: RawClient, topic: str) -> None:
+    transaction = {
+        "transactional_id": "unknown",
+        "verify_only": True,
+        **PRODUCER,
+        "topics": [{"name": topic, "partitions": [0, 0]}, {"name": topic, "partitions": [0]}],
+    }
+    answer = raw.call(request(ApiKey.ADD_PARTITIONS_TO_TXN, transactions=[transaction]), 4)
+    (result,) = plain(answer)["results_by_transaction"]
+    (found,) = result["topic_results"]
+    assert [entry["partition_index"] for entry in found["results_by_partition"]] == [0]
+
+
+def test_markers_for_no_partition_are_not_answered(raw: RawClient, topic: str) -> None:
+    def answered(*partitions: list[int]) -> Plain:
+        topics = [{"name": topic, "partition_indexes": indexes} for indexes in partitions]
+        marker = {**PRODUCER, "transaction_result": False, "topics": topics}
+        marker["coordinator_epoch"] = 0
+        (*markers,) = plain(raw.call(request(ApiKey.WRITE_TXN_MARKERS, markers=[marker]), 1))[
+            "markers"
+        ]
+        return [len(found["topics"]) for found in markers]
+
+    assert answered([]) == []
+    assert answered([], [9]) == [1]

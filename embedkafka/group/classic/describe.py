@@ -8,14 +8,16 @@ from embedkafka.protocol.messages.groups import DescribeGroupsResponse
 
 
 def describe(
-    group_id: str, group: ClassicGroup | None, *, version: int
+    group_id: str, group: ClassicGroup | None, *, is_other: bool, version: int
 ) -> DescribeGroupsResponse.Group:
     """Describes a classic group; only Stable shows subscriptions and assignments.
 
-    Before v6 a missing group is reported as Dead, without an error.
+    Before v6 a missing group is reported as Dead, without an error. `is_other` says that the group
+    is there, but is not a classic one.
     """
     if group is None:
-        return _missing(group_id, version)
+        what = "is not a classic group." if is_other else "not found."
+        return _missing(group_id, f"Group {group_id} {what}", version)
     name = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribeGroupsResponse.Group(
         group_id=group_id,
@@ -37,11 +39,11 @@ def describe_error(group_id: str, error: ErrorCode) -> DescribeGroupsResponse.Gr
     )
 
 
-def _missing(group_id: str, version: int) -> DescribeGroupsResponse.Group:
+def _missing(group_id: str, message: str, version: int) -> DescribeGroupsResponse.Group:
     has_error = version >= 6
     return DescribeGroupsResponse.Group(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND if has_error else ErrorCode.NONE,
-        error_message=f"Group {group_id} not found." if has_error else None,
+        error_message=message if has_error else None,
         group_id=group_id,
         group_state=ClassicGroupState.DEAD.value,
         protocol_type="",

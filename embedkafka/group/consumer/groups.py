@@ -35,7 +35,7 @@ from embedkafka.group.consumer.heartbeat import (
     ConsumerHeartbeatCall,
     heartbeat_assignment,
     heartbeat_error,
-    refuse_invalid,
+    refuse_bad_regex,
     refuse_unreleased,
     refuse_wrong_epoch,
     require_member,
@@ -108,7 +108,7 @@ class ConsumerGroups:
         """Lets a member join, stay or leave."""
         rule = self._leave if heartbeat.is_leaving else self._stay
         try:
-            refuse_invalid(heartbeat, self._config.consumer_assignors)
+            refuse_bad_regex(heartbeat.request.subscribed_topic_regex)
             rule(heartbeat, out, now_ms)
         except ApiError as error:
             out.answer(heartbeat.reply, heartbeat_error(error.code, error.message))

@@ -101,10 +101,10 @@ def refuse_invalid(heartbeat: ConsumerHeartbeatCall, assignors: Sequence[str]) -
     epoch = request.member_epoch
     may_lack_id = heartbeat.version < _FIRST_WITH_OWN_MEMBER_IDS and epoch == JOINING_EPOCH
     complaints = [
-        (not request.group_id, "GroupId can't be empty."),
-        (request.instance_id == "", "InstanceId can't be empty."),
-        (request.rack_id == "", "RackId can't be empty."),
-        (not request.member_id and not may_lack_id, "MemberId can't be empty."),
+        (_is_blank(request.group_id), "GroupId can't be empty."),
+        (_is_blank(request.instance_id), "InstanceId can't be empty."),
+        (_is_blank(request.rack_id), "RackId can't be empty."),
+        (_is_blank(request.member_id) and not may_lack_id, "MemberId can't be empty."),
         (epoch < STATIC_LEAVING_EPOCH, "MemberEpoch is invalid."),
         (
             epoch == STATIC_LEAVING_EPOCH and request.instance_id is None,
@@ -131,7 +131,10 @@ def refuse_invalid(heartbeat: ConsumerHeartbeatCall, assignors: Sequence[str]) -
         if is_wrong:
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
     _refuse_unknown_assignor(request.server_assignor, assignors)
-    _refuse_bad_regex(request.subscribed_topic_regex)
+
+
+def _is_blank(name: str | None) -> bool:
+    return name is not None and not name.strip()
 
 
 def _refuse_unknown_assignor(name: str | None, assignors: Sequence[str]) -> None:
@@ -142,7 +145,7 @@ def _refuse_unknown_assignor(name: str | None, assignors: Sequence[str]) -> None
         )
 
 
-def _refuse_bad_regex(regex: str | None) -> None:
+def refuse_bad_regex(regex: str | None) -> None:
     if not regex:
         return
     try:

@@ -5,6 +5,7 @@ Nothing here changes the group. Functions that have records to store add them to
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.consumer.assignment import (
@@ -27,6 +28,9 @@ from embedkafka.group.consumer.records import (
 from embedkafka.runtime.values import dataclass, replace
 
 Topics = Mapping[str, TopicMetadata]
+
+_EPOCH_WITHOUT_TOPICS: Final = 1
+"""The first epoch of a group whose members subscribe to nothing; a subscription adds one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +61,14 @@ def plan(
     resolved = _resolve(group, members.values(), topics, records, now_ms)
     subscriptions = {m.member_id: group.topics_of(m, resolved) for m in members.values()}
     metadata = metadata_of(subscriptions.values(), topics)
-    epoch = group.group_epoch
-    has_changed = _has_changed(group, before, after)
+    epoch = max(group.group_epoch, _EPOCH_WITHOUT_TOPICS)
+    has_changed = _has_changed(before, after)
     if metadata != group.subscription_metadata:
         records.append(subscription_metadata_record(group.group_id, metadata))
         has_changed = True
     if has_changed:
         epoch += 1
+    if epoch > group.group_epoch:
         records.append(epoch_record(group.group_id, epoch))
     if epoch <= group.target_epoch:
         return Plan(epoch=group.target_epoch, target=_current_target(group, after))
@@ -116,12 +121,10 @@ def preferred_assignor(members: Iterable[ConsumerMember], assignors: Sequence[st
     return max(assignors, key=lambda name: votes[name])
 
 
-def _has_changed(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> bool:
-    """Whether the member is new or subscribes differently; a returning static one is not new."""
-    is_new = after.member_id not in group.members and find_predecessor(group, after) is None
+def _has_changed(before: ConsumerMember, after: ConsumerMember) -> bool:
+    """Whether the member subscribes differently; a new one has subscribed to nothing before."""
     return (
-        is_new
-        or before.subscribed_topic_names != after.subscribed_topic_names
+        before.subscribed_topic_names != after.subscribed_topic_names
         or before.subscribed_topic_regex != after.subscribed_topic_regex
     )
 

@@ -5,8 +5,10 @@ Not here: the keys themselves (`broker_keys`, `topic_keys`), and where a value c
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
+from typing import Final
 
 from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
 from embedkafka.runtime.failures import ConfigError
@@ -15,6 +17,9 @@ from embedkafka.runtime.values import dataclass
 MAX_DOUBLE = 1.7976931348623157e308
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
+
+#: As Java writes a number, perhaps with a suffix; compiled when it is first needed.
+_NUMBER: Final = r"([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))[fFdD]?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +101,17 @@ class ConfigKey:
 
     def _whole_number(self, text: str) -> int:
         limit = {ConfigType.INT: MAX_INT, ConfigType.SHORT: 2**15 - 1}.get(self.type, MAX_LONG)
-        try:
-            number = int(text)
-        except ValueError:
-            number = limit + 1
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        number = int(text) if digits.isdecimal() else limit + 1  # Python also takes underscores
         if not -limit - 1 <= number <= limit:
             raise self._invalid(text, f"Not a number of type {self.type.name}")
         return number
 
     def _number(self, text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if math.isnan(number):
+        found = re.fullmatch(_NUMBER, text)
+        if found is None:
             raise self._invalid(text, f"Not a number of type {self.type.name}")
-        return number
+        return float(found[1])
 
     def _invalid(self, text: str, reason: str) -> ConfigError:
         return ConfigError(f"Invalid value {text} for configuration {self.name}: {reason}")
@@ -132,6 +132,8 @@ def _format_double(value: float) -> str:
     """Java's format: with an exponent from ten million up and below a thousandth."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     digits, _, exponent = f"{value:.16e}".partition("e")
     shortest = next(
         text

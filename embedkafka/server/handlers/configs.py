@@ -70,6 +70,7 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
+_TYPES: Final = frozenset(ConfigResourceType)
 _KEYS: Final[Mapping[int, Mapping[str, ConfigKey]]] = {
     ConfigResourceType.TOPIC: TOPIC_KEYS,
     ConfigResourceType.BROKER: BROKER_KEYS,
@@ -87,7 +88,12 @@ class AlterOp(IntEnum):
 def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: "RequestContext"
 ) -> DescribeConfigsResponse:
-    """Settings of topics, groups, client metrics, this broker and its loggers, and all brokers."""
+    """Settings of topics, groups, client metrics, this broker and its loggers, and all brokers.
+
+    Behaviour: a resource of an unknown type fails the whole request.
+    """
+    if any(resource.resource_type not in _TYPES for resource in request.resources):
+        return DescribeConfigsResponse(results=list(map(_invalid, request.resources)))
     return DescribeConfigsResponse(
         results=[_described(broker, resource, request) for resource in request.resources]
     )
@@ -144,6 +150,16 @@ def _described(
     )
 
 
+def _invalid(resource: DescribeConfigsRequest.Resource) -> DescribeConfigsResponse.Resource:
+    return DescribeConfigsResponse.Resource(
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=ErrorCode.INVALID_REQUEST.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )
+
+
 def _described_message(error: ApiError | None) -> str:
     """Empty, not null, where there is nothing to explain."""
     if error is None or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -172,13 +188,14 @@ def _entries(broker: "Broker", resource_type: int, name: str) -> list[ConfigEntr
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
         own = broker.config.overrides(CLIENT_METRICS, sanitize(name))
         return list(client_metrics_entries(own))
-    if resource_type == ConfigResourceType.BROKER_LOGGER:
-        if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-        expected = f"Unexpected broker id, expected {broker.id} but"
-        _check_broker(broker, name, noun="Broker", expected=expected)
-        return [_logger_entry(logger) for logger in loggers.LOGGERS]
-    raise ApiError(ErrorCode.INVALID_REQUEST)
+    assert resource_type == ConfigResourceType.BROKER_LOGGER, (
+        f"type {resource_type} was let through"
+    )
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    expected = f"Unexpected broker id, expected {broker.id} but"
+    _check_broker(broker, name, noun="Broker", expected=expected)
+    return [_logger_entry(logger) for logger in loggers.LOGGERS]
 
 
 def _logger_entry(name: str) -> ConfigEntry:

@@ -105,9 +105,10 @@ def _coordinators(
             ]
         )
     found = _coordinator(broker, request.key, request.key_type, topic, context.listener)
+    error = ErrorCode(found.error_code)
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message or "NONE",  # Kafka's words for success, until v3
+        error_code=error,
+        error_message=error.message if error else "NONE",  # Kafka's words for success, until v3
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -169,8 +170,6 @@ def consumer_group_heartbeat(
     """Joins, stays in or leaves a group whose coordinator assigns partitions (KIP-848)."""
     if not _has_consumer_groups(broker):
         return heartbeat_error(ErrorCode.UNSUPPORTED_VERSION)
-    if not request.group_id.strip():  # which has no coordinator, so that any broker can say so
-        return heartbeat_error(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     broker.groups.consumer_group_heartbeat(
         request, context.client_id, context.client_host, context.version, context.reply
     )

@@ -52,7 +52,8 @@ def alter_client_quotas(
 ) -> AlterClientQuotasResponse:
     """Sets or removes quotas; each entity succeeds or fails alone.
 
-    Behaviour: every broker throttles by its own share of what a client does (`throttling`).
+    Behaviour: every broker throttles by its own share of what a client does (`throttling`). Of an
+    entity that appears twice, the first entry counts, although the answer is an error.
     """
     store = QuotaStore(broker.zk)
     _Entry = AlterClientQuotasResponse.Entry
@@ -64,17 +65,16 @@ def alter_client_quotas(
     for parts, found in by_entity.items():
         named = dict(parts)
         code, message = ErrorCode.NONE, None
-        keys = [op.key for entry in found for op in entry.ops]
+        changes = {op.key: None if op.remove else op.value for op in found[0].ops}
         try:
-            if len(found) > 1 or len(set(keys)) < len(keys):
+            if len(changes) < len(found[0].ops):
                 raise _altered_twice(named)
-            store.alter(
-                named,
-                {op.key: None if op.remove else op.value for op in found[0].ops},
-                validate_only=request.validate_only,
-            )
+            store.alter(named, changes, validate_only=request.validate_only)
         except ApiError as error:
             code, message = error.code, error.message
+        if len(found) > 1:
+            twice = _altered_twice(named)
+            code, message = twice.code, twice.message
         entity = [
             _Entry.Entity(entity_type=kind, entity_name=name)
             for kind, name in sorted(named.items())

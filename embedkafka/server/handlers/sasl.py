@@ -93,7 +93,7 @@ def _described(
             error_message=f"Attempt to describe a user credential that does not exist: {user}",
             credential_infos=[],
         )
-    return _User(user=user, credential_infos=found)
+    return _User(user=user, error_message="", credential_infos=found)
 
 
 def alter_user_scram_credentials(

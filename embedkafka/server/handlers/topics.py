@@ -52,7 +52,7 @@ def create_topics(
     waits_for: dict[str, int] = {}
     repeated = {name for name, n in Counter(t.name for t in request.topics).items() if n > 1}
     excess = _excess(broker, [topic for topic in request.topics if topic.name not in repeated])
-    for topic in request.topics:
+    for topic in sorted(request.topics, key=lambda topic: topic.name in repeated):
         try:
             if topic.name in repeated:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")

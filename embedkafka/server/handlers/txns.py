@@ -387,6 +387,7 @@ def _shaped_marker(
                 ],
             )
             for topic in marker.topics
+            if topic.partition_indexes
         ],
     )
 

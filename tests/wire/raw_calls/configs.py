@@ -66,6 +66,9 @@ DESCRIBE: Final[Mapping[str, Call]] = {
     "configs: unknown types": _describe(
         _resource(UNKNOWN_TYPE, "x"), _resource(ANY, "x"), _resource(64, "x"), _resource(-1, "x")
     ),
+    "configs: known and unknown types": _describe(
+        _resource(TOPICS, TOPIC, "retention.ms"), _resource(64, "x")
+    ),
     "configs: nothing": _describe(),
 }
 

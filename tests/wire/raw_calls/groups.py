@@ -134,6 +134,9 @@ FETCH: Final[Mapping[str, Call]] = {
 COORDINATOR: Final[Mapping[str, Call]] = {
     "coordinator: group": call(ApiKey.FIND_COORDINATOR, range(4), key=GROUP, key_type=0),
     "coordinator: nameless": call(ApiKey.FIND_COORDINATOR, range(4), key=""),
+    "coordinator: one of share groups": call(
+        ApiKey.FIND_COORDINATOR, range(1, 4), key=GROUP, key_type=2
+    ),
     "coordinator: type 9": call(ApiKey.FIND_COORDINATOR, range(1, 4), key=GROUP, key_type=9),
     "coordinator: type -1": call(ApiKey.FIND_COORDINATOR, range(1, 4), key=GROUP, key_type=-1),
     "coordinator: types": call(
@@ -260,6 +263,9 @@ MODERN: Final[Mapping[str, Call]] = {
     "modern: partitions": _modern(topic_partitions=[{"topic_id": ID, "partitions": [0]}]),
     "modern: nameless instance": _modern(instance_id=""),
     "modern: nameless rack": _modern(rack_id=""),
+    "modern: blank member": _modern(member_id=" "),
+    "modern: blank instance": _modern(instance_id=" "),
+    "modern: blank rack": _modern(rack_id=" "),
     "modern: unknown assignor": _modern(server_assignor="made-up"),
     "modern: nameless assignor": _modern(server_assignor=""),
     "modern: epoch 5 of a missing group": _modern(group_id=NO_GROUP, member_epoch=5),

@@ -63,6 +63,8 @@ ADD: Final[Mapping[str, Call]] = {
     "add: missing": _add((TOPIC, [0, 9]), (MISSING, [0])),
     "add: nameless": _add((TOPIC, [0]), name=""),
     "add: nothing": _add(),
+    "add: twice": _add((TOPIC, [0, 0]), (TOPIC, [0])),
+    "add: no partitions": _add((TOPIC, []), (TOPIC, [0])),
     "add: internal": _add(("__consumer_offsets", [0])),
     "add: batch": call(
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -73,6 +75,11 @@ ADD: Final[Mapping[str, Call]] = {
         ApiKey.ADD_PARTITIONS_TO_TXN,
         range(4, 6),
         transactions=[_txn(TXN, (TOPIC, [0]), verify_only=True)],
+    ),
+    "add: verify twice": call(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        range(4, 6),
+        transactions=[_txn(TXN, (TOPIC, [0, 0]), (TOPIC, [1]), verify_only=True)],
     ),
     "add offsets: unknown": call(
         ApiKey.ADD_OFFSETS_TO_TXN,
@@ -152,6 +159,7 @@ WRITE: Final[Mapping[str, Call]] = {
     "markers: negative coordinator": _markers(_marker((TOPIC, [9]), coordinator=-1)),
     "markers: nothing": _markers(),
     "markers: no topics": _markers(_marker()),
+    "markers: no partitions": _markers(_marker((TOPIC, [])), _marker((TOPIC, []), (MISSING, [0]))),
 }
 
 

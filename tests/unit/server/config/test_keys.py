@@ -30,6 +30,12 @@ def test_every_default_parses_to_itself(keys: Mapping[str, ConfigKey]) -> None:
     ("name", "text", "reason"),
     [
         ("retention.ms", "soon", "Not a number of type LONG"),
+        ("retention.ms", "1_000", "Not a number of type LONG"),
+        ("retention.ms", "+", "Not a number of type LONG"),
+        ("min.cleanable.dirty.ratio", "0_5", "Not a number of type DOUBLE"),
+        ("min.cleanable.dirty.ratio", "inf", "Not a number of type DOUBLE"),
+        ("min.cleanable.dirty.ratio", "Infinity", "Value must be no more than 1"),
+        ("min.cleanable.dirty.ratio", "-Infinity", "Value must be at least 0"),
         ("min.insync.replicas", "0", "Value must be at least 1"),
         ("max.message.bytes", str(2**31), "Not a number of type INT"),
         ("cleanup.policy", "shred", "String must be one of: compact, delete"),
@@ -42,6 +48,14 @@ def test_every_default_parses_to_itself(keys: Mapping[str, ConfigKey]) -> None:
 def test_a_bad_topic_value_is_refused_with_kafkas_reason(name: str, text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=f"Invalid value .* for configuration {name}: {reason}"):
         parse_topic_settings({name: text})
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0.5f", 0.5), (".5D", 0.5), ("1.", 1), ("5e-1", 0.5)]
+)
+def test_a_number_may_be_written_as_in_java(text: str, number: float) -> None:
+    ratio = {"min.cleanable.dirty.ratio": text}
+    assert parse_topic_settings(ratio)["min.cleanable.dirty.ratio"] == number
 
 
 def test_an_unknown_key_is_refused() -> None:
