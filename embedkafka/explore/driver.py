@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, EmbedKafkaError
-from embedkafka.spark.execution import NotOnSparkConnect
 from embedkafka.spark.queries import drain
 
 if TYPE_CHECKING:
@@ -113,6 +112,4 @@ def _listed(started: Any) -> list[Any]:
             raise ConfigError(
                 f"job must return its StreamingQuery or a list of them, and returned {query!r}"
             )
-        if not hasattr(query, "_jsq"):
-            raise NotOnSparkConnect("explore")
     return queries

@@ -24,6 +24,7 @@ from embedkafka.explore.verdict import canonical, differences, summary
 from embedkafka.runtime.arguments import require_int, require_known, require_number
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 from embedkafka.runtime.values import dataclass, field
+from embedkafka.spark.execution import require_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +121,7 @@ def explore(
     require_int("schedules", schedules, least=1, refusal=ConfigError)
     require_int("shrink_runs", shrink_runs, least=0, refusal=ConfigError)
     require_number("timeout_s", timeout_s, refusal=ConfigError)
+    require_driver(spark, "explore")
     left_out = {_require_kind(name) for name in without}
     chosen = _Seed.parse(os.environ.get(SEED_VARIABLE) or seed)
     feeds = read_inputs(inputs, seed=chosen.base)

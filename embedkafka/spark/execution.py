@@ -15,6 +15,7 @@ from embedkafka.runtime.ids import TopicPartition
 from embedkafka.spark.offsets import parse_offsets
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _ENDING: Final = frozenset({"AvailableNowTrigger", "OneTimeTrigger"})
@@ -139,6 +140,12 @@ class NotOnSparkConnect(ConfigError):
 
     def __init__(self, use: str) -> None:
         super().__init__(f"`{use}` needs a Spark driver of this process, not of Spark Connect")
+
+
+def require_driver(spark: "SparkSession", use: str) -> None:
+    """Raises `NotOnSparkConnect` if the session's driver is that of a Spark Connect server."""
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        raise NotOnSparkConnect(use)
 
 
 def find_execution(query: "StreamingQuery") -> Execution | None:

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 _PATIENCE_S: Final = 60.0
 
+#: What the status of a query says when a trigger has found nothing to do, and between two triggers.
+_IDLE, _BETWEEN = "Waiting for data to arrive", "Waiting for next trigger"
+#: A query of Spark Connect does not tell its trigger. Only one with an interval stays between two
+#: triggers for so many looks.
+_LOOKS_BETWEEN: Final = 10
+
 #: Spark tells of a commit only through a callback into Python, which needs a server, or when it is
 #: asked. So a wait asks, soon at first; a query that ends or fails is noticed without asking.
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.05
@@ -71,7 +77,7 @@ def drain(
     deadline_ms = REAL_TIME.monotonic_ms() + require_number("timeout_s", timeout_s) * 1000
     execution = find_execution(query)
     ends = _find_ends(query, execution, topics, timeout_s)
-    rest = _Rest(query, execution)
+    rest = _Rest(query, execution) if execution is not None else _RemoteRest(query)
     await_termination: Any = query.awaitTermination  # takes fractions, whatever its type says
     look_s = _FIRST_LOOK_S
     while True:
@@ -191,7 +197,7 @@ class _Rest:
     That is a batch that only closes windows, and `lastProgress`, which comes after the commit.
     """
 
-    def __init__(self, query: "StreamingQuery", execution: Execution | None) -> None:
+    def __init__(self, query: "StreamingQuery", execution: Execution) -> None:
         self._query = query
         self._execution = execution
         self._is_watched = False
@@ -199,7 +205,7 @@ class _Rest:
 
     def is_reached(self) -> bool:
         execution = self._execution
-        if execution is None or not execution.is_micro_batch:
+        if not execution.is_micro_batch:
             return True
         if execution.ends_by_itself:
             return False  # its end is what the caller waits for
@@ -212,6 +218,33 @@ class _Rest:
             return False
         # More records may keep it busy; then the batch after the one we waited for is enough.
         return execution.is_idle or execution.find_last_batch() != self._last_batch
+
+
+class _RemoteRest:
+    """The same for a query of Spark Connect, which shows its progress and its status only.
+
+    Its offsets come from the progress of a batch that is done, so what may follow is a batch that
+    closes windows. A query without state has none.
+    """
+
+    def __init__(self, query: "StreamingQuery") -> None:
+        self._query = query
+        self._first_batch: int | None = None
+        self._looks_between = 0
+
+    def is_reached(self) -> bool:
+        progress: Any = self._query.lastProgress  # a dict, whatever its type says
+        if progress is None or not progress.get("stateOperators"):
+            return True
+        if self._first_batch is None:
+            self._first_batch = progress["batchId"]
+        message = self._query.status["message"]
+        self._looks_between = self._looks_between + 1 if message == _BETWEEN else 0
+        return (
+            message == _IDLE
+            or progress["batchId"] != self._first_batch
+            or self._looks_between == _LOOKS_BETWEEN
+        )
 
 
 def _ended_early(query: "StreamingQuery", execution: Execution | None, missing: str) -> str:

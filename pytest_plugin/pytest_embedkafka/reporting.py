@@ -36,7 +36,8 @@ def _is_about_the_test(excinfo: "pytest.ExceptionInfo[BaseException] | None") ->
     from embedkafka.runtime.failures import BackgroundFailure
 
     error = None if excinfo is None else excinfo.value
-    return isinstance(error, EmbedKafkaError) and not isinstance(error, BackgroundFailure)
+    about_test = EmbedKafkaError | pytest.skip.Exception
+    return isinstance(error, about_test) and not isinstance(error, BackgroundFailure)
 
 
 def sections(item: pytest.Item, live: Live) -> Iterator[tuple[str, str]]:

@@ -43,7 +43,8 @@ def skipping_on_connect() -> Iterator[None]:
         execution = sys.modules.get("embedkafka.spark.execution")
         if execution is None or not isinstance(error, execution.NotOnSparkConnect):
             raise
-        raise pytest.skip.Exception(str(error)) from error
+        # The report names the line of the test, which is in the traceback.
+        raise pytest.skip.Exception(str(error)).with_traceback(error.__traceback__) from error
 
 
 def summary_line(skipped: Iterable[Any]) -> str | None:

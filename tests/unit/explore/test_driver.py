@@ -16,12 +16,11 @@ OPTIONS = Options(bootstrap_servers="localhost:9092", directory="/data")
 class FakeQuery:
     """A query as PySpark shows it, down to the lock of its JVM; a name is its id."""
 
-    def __init__(self, name: str, *, is_local: bool = True) -> None:
+    def __init__(self, name: str) -> None:
         self.id = name
         self.isActive = True
         self.is_held = False
-        if is_local:
-            self._jsq = self
+        self._jsq = self
 
     def streamingQuery(self) -> "FakeQuery":
         return self
@@ -132,11 +131,6 @@ def test_a_query_that_ends_by_itself_is_started_for_each_batch(
     driver.take(OPTIONS)
 
     assert session.starts == 2
-
-
-def test_a_query_of_spark_connect_is_refused(drained: list[str]) -> None:
-    with pytest.raises(ConfigError, match="not of Spark Connect"):
-        FakeSession(FakeQuery("a", is_local=False)).driver().take(OPTIONS)
 
 
 def test_queries_that_the_job_does_not_return_are_driven_too(drained: list[str]) -> None:

@@ -11,6 +11,7 @@ from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.runner import Ran
 from embedkafka.explore.schedule import Crash, Resend, Schedule, Take, plain
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.spark.execution import NotOnSparkConnect
 
 ORDERS = [{"sku": sku, "n": number} for number, sku in enumerate("abcab")]
 PLAIN = plain({"orders": 5})
@@ -236,3 +237,9 @@ def test_arguments_that_cannot_be_used_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         exploring(lambda schedule: [1], **arguments)
+
+
+def test_a_session_of_spark_connect_is_refused_before_the_job_starts() -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(NotOnSparkConnect, match="`explore` needs a Spark driver of this process"):
+        explore(cast(Any, None), session, job=cast(Any, None), inputs={}, outputs={})

@@ -44,6 +44,28 @@ class RemoteQuery:
         return None if at is None else {"sources": [{"endOffset": {"orders": {"0": at}}}]}
 
 
+class CountingQuery(RemoteQuery):
+    """A query with state, whose progress reaches the ends at once. Each look shows a new status."""
+
+    def __init__(self, *looks: tuple[int, str]) -> None:
+        super().__init__(5)
+        self.looks = list(looks)
+
+    def awaitTermination(self, timeout: float) -> bool:  # PySpark's name
+        if len(self.looks) > 1:
+            self.looks.pop(0)
+        return False
+
+    @property
+    def status(self) -> dict[str, Any]:  # type: ignore[override]  # changes here
+        return {"message": self.looks[0][1]}
+
+    @property
+    def lastProgress(self) -> Any:  # PySpark's name
+        state = [{"operatorName": "stateStoreSave"}]
+        return {**super().lastProgress, "stateOperators": state, "batchId": self.looks[0][0]}
+
+
 def remote(*positions: int | None, ends: bool = False) -> StreamingQuery:
     return cast(StreamingQuery, RemoteQuery(*positions, ends=ends))
 
@@ -67,6 +89,39 @@ def test_it_returns_once_the_progress_reaches_the_ends(asked: list[dict[str, str
     progress: Any = query.lastProgress
     assert progress["sources"][0]["endOffset"] == {"orders": {"0": 5}}
     assert len(asked) == 1, "the ends are asked for once, at the call"
+
+
+@pytest.mark.parametrize(
+    ("looks", "left"),
+    [
+        pytest.param(
+            [
+                (0, "at the call"),
+                (0, "Processing new data"),
+                (0, "Waiting for next trigger"),
+                (0, "No new data but cleaning up state"),
+                (0, "Waiting for data to arrive"),
+                (0, "too late"),
+            ],
+            2,
+            id="it has found nothing more to do",
+        ),
+        pytest.param(
+            [(0, "at the call"), (0, "busy"), (1, "busy"), (2, "busy")], 2, id="a batch followed"
+        ),
+        pytest.param(
+            [(0, "at the call"), *[(0, "Waiting for next trigger")] * 10, (0, "too late")],
+            2,
+            id="its trigger has an interval",
+        ),
+    ],
+)
+def test_a_query_with_state_may_still_have_windows_to_close(
+    looks: list[tuple[int, str]], left: int
+) -> None:
+    query = CountingQuery(*looks)
+    drain(cast(StreamingQuery, query), topics=[Orders()])
+    assert len(query.looks) == left
 
 
 def test_a_query_that_ends_too_soon_says_what_is_missing() -> None:
