@@ -90,8 +90,8 @@ def _check_quota(entity: Entity, key: str, value: float) -> None:
 
 
 def _is_fractional(value: float) -> bool:
-    """As Kafka computes it, for which NaN is whole."""
-    return not math.isnan(value) and abs(int(value + _EPSILON) - value) > _EPSILON
+    """As Kafka computes it, but for NaN, which Kafka takes for a whole number."""
+    return math.isnan(value) or value - int(value) > _EPSILON
 
 
 def _place(entity: Entity) -> tuple[str, str]:
