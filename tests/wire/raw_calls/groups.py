@@ -234,7 +234,7 @@ MEMBERS: Final[Mapping[str, Call]] = {
 }
 
 
-def _modern(**more: Plain) -> Call:
+def _modern(versions: range | None = None, **more: Plain) -> Call:
     fields = {
         "group_id": "raw-modern",
         "member_id": "m",
@@ -244,7 +244,7 @@ def _modern(**more: Plain) -> Call:
         "topic_partitions": [],
         **more,
     }
-    return call(ApiKey.CONSUMER_GROUP_HEARTBEAT, **fields)
+    return call(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions, **fields)
 
 
 def _describe(*groups: str) -> Call:
@@ -263,7 +263,7 @@ MODERN: Final[Mapping[str, Call]] = {
     "modern: partitions": _modern(topic_partitions=[{"topic_id": ID, "partitions": [0]}]),
     "modern: nameless instance": _modern(instance_id=""),
     "modern: nameless rack": _modern(rack_id=""),
-    "modern: blank member": _modern(member_id=" "),
+    "modern: blank member": _modern(range(1, 2), member_id=" "),
     "modern: blank instance": _modern(instance_id=" "),
     "modern: blank rack": _modern(rack_id=" "),
     "modern: unknown assignor": _modern(server_assignor="made-up"),
