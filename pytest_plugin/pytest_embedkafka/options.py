@@ -232,7 +232,13 @@ def chooses_cluster(config: pytest.Config) -> bool:
         or options.client_config
         or options.kafka_config
         or options.security
+        or chooses_addresses(options)
     )
+
+
+def chooses_addresses(options: Options) -> bool:
+    """Whether the options say where brokers listen; the machine may refuse that."""
+    return options.host != _LOOPBACK or "listeners" in options.kafka_config
 
 
 def shares_kafka(config: pytest.Config) -> bool:
@@ -259,7 +265,14 @@ def _text(name: str, config: pytest.Config) -> str | None:
 def report_path(config: pytest.Config) -> Path | None:
     """Where the page of the run goes, if it is wanted; relative to where pytest was started."""
     given = _text("kafka_report", config)
-    return None if given is None else config.invocation_params.dir / given
+    if given is None:
+        return None
+    path = config.invocation_params.dir / given
+    if path.is_dir():
+        raise pytest.UsageError(
+            f"--kafka-report {given} is a directory: name a file, such as {given}/report.html"
+        )
+    return path
 
 
 def pass_explore_seed(config: pytest.Config) -> None:

@@ -41,6 +41,7 @@ class RunPage:
         self._documents: list[Any] = []  # Any: JSON
         self._failed: dict[str, list[str]] = {}
         self._tests = 0
+        self._failure: OSError | None = None
 
     # -- clusters, from `Live.showing`
 
@@ -116,7 +117,10 @@ class RunPage:
         if self._worker is not None:
             self._pass_on()
         elif self._documents:
-            self._write()
+            try:
+                self._write()
+            except OSError as error:
+                self._failure = error
 
     def _pass_on(self) -> None:
         recorded = {
@@ -139,8 +143,14 @@ class RunPage:
                 file.write(self._markdown())
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._documents and self._worker is None:
-            terminalreporter.line(f"embedkafka: the Kafka report of this run is {self.path}")
+        if self._worker is not None:
+            return
+        said = f"the Kafka report of this run is {self.path}"
+        if not self._documents:
+            said = "there is no Kafka report: no test used a cluster of this run's own"
+        elif self._failure is not None:
+            said = f"the Kafka report could not be written: {self._failure}"
+        terminalreporter.line(f"embedkafka: {said}")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pytest_embedkafka.options import (
     BOOTSTRAP,
     Options,
+    chooses_addresses,
     embedded_settings,
     is_strict,
     leftovers,
@@ -63,7 +64,7 @@ def describe_target(config: pytest.Config) -> str:
 
 
 def require_usable(config: pytest.Config) -> None:
-    """Raises `pytest.UsageError` if the cluster does not answer, or cannot be made.
+    """Raises `pytest.UsageError` if the cluster does not answer, or cannot be made or started.
 
     Called when there are tests that need it.
     """
@@ -78,7 +79,10 @@ def require_usable(config: pytest.Config) -> None:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its start warns
-            EmbeddedKafka(**embedded_settings(options))
+            cluster = EmbeddedKafka(**embedded_settings(options))
+            if chooses_addresses(options):
+                with cluster:
+                    return
     except EmbedKafkaError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -183,6 +183,7 @@ def test_the_properties_of_the_java_client_say_how_to_connect(
         (["--spark-master", "x", "--spark-remote", "y"], "*exclude each other*"),
         (["--spark-master", "mesos://x"], "*a Spark master is * not 'mesos://x'"),
         (["--spark-remote", "localhost:15002"], "*a Spark Connect server is sc://host:port, *"),
+        (["--kafka-report", "."], "*--kafka-report . is a directory: name a file*"),
     ],
 )
 def test_options_that_cannot_be_used_end_the_run_before_its_first_test(
@@ -194,6 +195,26 @@ def test_options_that_cannot_be_used_end_the_run_before_its_first_test(
     result = run(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--kafka-host", "192.0.2.1"],
+        ["--kafka-config", "listeners=PLAINTEXT://192.0.2.1:0"],
+        ["--kafka-host", "192.0.2.1", "--kafka-xdist=shared", "-n1"],
+    ],
+    ids=["host", "listeners", "xdist"],
+)
+def test_an_address_that_is_not_of_this_machine_ends_the_run_before_its_first_test(
+    pytester: pytest.Pytester, run: Any, arguments: list[str]
+) -> None:
+    pytester.makepyfile("def test_one(kafka): pass\ndef test_two(kafka): pass")
+    result = run(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: broker 1 cannot start on *'192.0.2.1' is not an address*"])
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in result.stdout.str()
 
 
 def test_brokers_listen_where_the_options_say(pytester: pytest.Pytester, run: Any) -> None:

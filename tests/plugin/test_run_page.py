@@ -8,6 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
+QUIET = ("-p", "no:cacheprovider", "-p", "no:asyncio")
+
 
 def data_of(page: Path) -> Any:
     found = re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)
@@ -52,6 +54,16 @@ def test_a_run_writes_one_page_and_says_where(
     said = summary.read_text()
     assert "2 tests with Kafka, 1 failed. The report is `report.html`." in said
     assert "  - no leader: alone-0 (" in said
+
+
+def test_a_page_that_is_missing_is_explained(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_with(kafka): pass\ndef test_without(): pass")
+    report = "--kafka-report=test_a_page_that_is_missing_is_explained.py/report.html"
+    result = pytester.runpytest_inprocess(*QUIET, "--kafka-brokers=1", report)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["embedkafka: the Kafka report could not be written: *"])
+    result = pytester.runpytest_inprocess(*QUIET, report, "-k", "without")
+    result.stdout.fnmatch_lines(["embedkafka: there is no Kafka report: no test used a cluster *"])
 
 
 IN_WORKERS = """
