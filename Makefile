@@ -67,7 +67,7 @@ wire-oracle: setup ## run the wire tests on Apache Kafka as well
 spark: setup ## test embedkafka with Spark's own connector
 	$(PYTEST) tests/spark examples
 
-real-clusters: setup ## run the examples on Apache Kafka, a standalone Spark cluster and Spark Connect
+real-clusters: setup ## run examples and audits on Apache Kafka, a standalone Spark cluster and Spark Connect
 	$(PYTEST) -m "slow or not slow" tests/real_clusters
 
 slow: setup ## run tests that take minutes or start many JVMs, such as Apache brokers under our controller

@@ -380,11 +380,17 @@ def _add_audit_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="an option of Spark's Kafka source, such as minPartitions; may be repeated",
     )
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--spark-master",
         default="local[*]",
         metavar="URL",
         help="where to run Spark: local[N], spark://..., yarn, k8s://... (default: local[*])",
+    )
+    where.add_argument(
+        "--spark-remote",
+        metavar="URL",
+        help="run on this Spark Connect server, sc://host:port, which must have the connector",
     )
     parser.add_argument(
         "--spark-config",
@@ -520,6 +526,7 @@ def _audit(parsed: argparse.Namespace) -> int:
             client_config=parsed.client_config,
             options=dict(parsed.option),
             spark_master=parsed.spark_master,
+            spark_remote=parsed.spark_remote,
             spark_config=dict(parsed.spark_config),
         )
         if parsed.html is not None:

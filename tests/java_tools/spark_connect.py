@@ -1,8 +1,10 @@
 """A Spark Connect server in a process of its own: the test's process may have a session already.
 
-`python -m tests.java_tools.spark_connect` prints its address and ends when its stdin closes.
+`python -m tests.java_tools.spark_connect` prints its address and ends when its stdin closes; its
+arguments are further modules of Spark, such as spark-avro.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,9 +20,11 @@ WITHOUT_CONNECTOR: Final = "--without-connector"
 
 
 @contextmanager
-def spark_connect(*, connector: bool = True) -> Iterator[str]:
-    """Its address, for the length of a `with` block."""
-    arguments: Sequence[str] = () if connector else (WITHOUT_CONNECTOR,)
+def spark_connect(
+    *, connector: bool = True, packages: Sequence[str] = (), python_path: Sequence[Path] = ()
+) -> Iterator[str]:
+    """Its address, for the length of a `with` block; Python functions find their modules there."""
+    arguments: Sequence[str] = packages if connector else (WITHOUT_CONNECTOR,)
     module = [sys.executable, "-m", "tests.java_tools.spark_connect", *arguments]
     with subprocess.Popen(
         [*dies_with_parent(), *module],
@@ -28,6 +32,7 @@ def spark_connect(*, connector: bool = True) -> Iterator[str]:
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, python_path))},
     ) as process:
         try:
             assert process.stdout is not None
@@ -45,8 +50,8 @@ def spark_connect(*, connector: bool = True) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    server = _plain_server() if WITHOUT_CONNECTOR in arguments else connect_server()
-    with server as address:
+    is_plain = WITHOUT_CONNECTOR in arguments
+    with _plain_server() if is_plain else connect_server(packages=arguments) as address:
         print(address, flush=True)
         sys.stdin.read()
 

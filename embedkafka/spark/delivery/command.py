@@ -10,17 +10,18 @@ from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.properties import parse_properties
 from embedkafka.spark.delivery.audit import audit
 from embedkafka.spark.delivery.result import Delivery
-from embedkafka.spark.remote import cluster_session
+from embedkafka.spark.remote import cluster_session, connect_session
 from embedkafka.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _APP_NAME: Final = "embedkafka audit"
-#: The local session is tuned for short tests; these undo it, because an audit may read for hours.
+#: Sessions of ours are tuned for short tests; these undo it, because an audit may read for hours.
+_MANY_TASKS: Final[Mapping[str, str]] = {"spark.sql.shuffle.partitions": "64"}
 _FOR_VOLUME: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseParallelGC",
-    "spark.sql.shuffle.partitions": "64",
+    **_MANY_TASKS,
 }
 _MOST_LINES: Final = 5
 
@@ -38,13 +39,18 @@ def audit_topics(
     client_config: Path | None,
     options: Mapping[str, str],
     spark_master: str,
+    spark_remote: str | None,
     spark_config: Mapping[str, str],
 ) -> Delivery:
     """The result; what Spark raises becomes an `EmbedKafkaError`."""
     from pyspark.errors import PySparkException
 
     settings = {**client_options(client_config), **options}
-    with audit_session(spark_master, spark_config) as spark:
+    with (
+        connect_session(spark_remote, config={**_MANY_TASKS, **spark_config})
+        if spark_remote
+        else audit_session(spark_master, spark_config)
+    ) as spark:
         try:
             return audit(
                 source,

@@ -50,6 +50,17 @@ def test_a_refutation_exits_with_1_and_writes_the_page(
     assert asked["spark_config"] == {"spark.driver.memory": "4g"}
 
 
+def test_spark_runs_on_a_master_or_on_a_connect_server(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote = ["--spark-remote", "sc://h:1"]
+    assert cli.main([*ARGUMENTS, *remote]) == 0
+    assert asked["spark_remote"] == "sc://h:1"
+    with pytest.raises(SystemExit):
+        cli.main([*ARGUMENTS, *remote, "--spark-master", "yarn"])
+    assert "--spark-master: not allowed with argument --spark-remote" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("error", [ConfigError("no topic"), EmbedKafkaError("no topic")])
 def test_what_cannot_be_compared_exits_with_2(
     asked: dict[str, Any], error: Exception, capsys: pytest.CaptureFixture[str]
