@@ -105,12 +105,24 @@ def test_the_topic_says_what_the_table_says(
 
     table.put(**{**ADA, "city": "Marylebone"})
     table.delete(3)
-    query = run()
+    run()
     assert rows_in(customers) == table.rows == {"1": {**ADA, "city": "Marylebone"}, "2": GRACE}
     assert_delivered(changes, customers, transform=upserts)
 
+
+def test_a_change_that_is_written_twice_changes_nothing(
+    topics: tuple[Topic, Topic], run: Callable[[], StreamingQuery]
+) -> None:
+    changes, customers = topics
+    table = Table(changes)
+    table.put(**ADA)
+    table.put(**{**ADA, "city": "Marylebone"})
+    query = run()
+
     crash_between_write_and_commit(query)
     restart(query).awaitTermination()
+
+    assert len(customers.read()) == 4
     assert rows_in(customers) == table.rows
 
 

@@ -77,13 +77,13 @@ def test_a_session_waits_for_late_clicks_and_is_written_once(
     query = run(clicks, found)
     click(clicks, "ann", "/", 0)
     click(clicks, "bob", "/", 39)  # the watermark is 12:29 now, and ann's session ends at 12:30
-    drain(query)
+    drain(query, topics=[clicks])
     click(clicks, "ann", "/cart", 29)  # ten minutes late
-    drain(query)
+    drain(query, topics=[clicks])
     assert found.read() == []
 
     click(clicks, "bob", "/help", 70)  # the watermark is 13:00, and ann's session ends at 12:59
-    drain(query)
+    drain(query, topics=[clicks])
 
     assert_topic_equals(
         found,
@@ -105,11 +105,11 @@ def test_a_click_that_comes_too_late_is_dropped_and_counted(kafka: EmbeddedKafka
     query = run(clicks, found)
     click(clicks, "ann", "/", 0)
     click(clicks, "bob", "/", 60)
-    drain(query)
+    drain(query, topics=[clicks])
     assert list(latest_by_key(found)) == ["ann@2026-03-01T12:00:00"]
 
     click(clicks, "ann", "/cart", 10)
-    drain(query)
+    drain(query, topics=[clicks])
 
     assert len(found.read()) == 1
     assert dropped(query) == 1
@@ -136,14 +136,14 @@ def test_a_phone_from_the_future_makes_no_click_late(
     query = run(clicks, found)
     click(clicks, "ann", "/", 0)
     click(clicks, "mal", "/", 10 * 365 * 24 * 60)
-    drain(query)
+    drain(query, topics=[clicks])
 
     kafka.clock.advance(minutes=5)
     click(clicks, "ann", "/cart", 5)
-    drain(query)
+    drain(query, topics=[clicks])
     kafka.clock.advance(hours=2)
     click(clicks, "bob", "/", 125)
-    drain(query)
+    drain(query, topics=[clicks])
 
     (session,) = latest_by_key(found).values()
     assert (session["user"], session["clicks"]) == ("ann", 2)
@@ -158,7 +158,7 @@ def test_a_job_that_was_down_for_longer_than_the_retention_says_so(
     found = kafka.topic("sessions")
     click(clicks, "ann", "/", 0)
     query = run(clicks, found)
-    drain(query)
+    drain(query, topics=[clicks])
     query.stop()
 
     click(clicks, "ann", "/cart", 5)
@@ -167,7 +167,7 @@ def test_a_job_that_was_down_for_longer_than_the_retention_says_so(
     click(clicks, "bob", "/", 60)
 
     with pytest.raises(StreamingQueryException, match="Some data may have been lost"):
-        drain(run(clicks, found))
+        drain(run(clicks, found), topics=[clicks])
 
 
 # -- every schedule gives the same sessions
