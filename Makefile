@@ -73,8 +73,8 @@ real-clusters: setup ## run examples and audits on Apache Kafka, a standalone Sp
 slow: setup ## run tests that take minutes or start many JVMs, such as Apache brokers under our controller
 	$(PYTEST) -m slow tests
 
-kerberos: $(VENV)/.ready-kerberos ## test GSSAPI with a KDC; needs Debian's krb5-kdc, krb5-admin-server, krb5-user, libkrb5-dev
-	$(PYTEST) -m slow tests/wire/test_kerberos.py
+kerberos: $(VENV)/.ready-kerberos ## test GSSAPI with a KDC, on Apache Kafka too; needs Debian's krb5-kdc, krb5-admin-server, krb5-user, libkrb5-dev
+	$(PYTEST) -m slow tests/wire/test_kerberos.py --oracle
 
 matrix: $(VENV)/.ready-matrix ## run the tests on every supported Python and PySpark; ARGS="-s tests-3.13 -- unit"
 	@$(BIN)/nox $(ARGS)

@@ -23,7 +23,7 @@ from typing import IO, Any, Final, Self
 
 from tests.java_tools import maven
 from tests.java_tools.compiler import compiled
-from tests.java_tools.jvm import QUICK_START, dies_with_parent, java
+from tests.java_tools.jvm import QUICK_START, dies_with_parent, java, system_properties
 
 #: The newest release of each client line in the tests.
 RELEASES: Final[Mapping[str, str]] = {"3.9": "3.9.2", "4": "4.3.1"}
@@ -86,9 +86,13 @@ class Message:
 
 
 class JavaClient:
-    """One JVM with one line of kafka-clients, for the length of a `with` block."""
+    """One JVM with one line of kafka-clients, for the length of a `with` block.
 
-    def __init__(self, version: str) -> None:
+    `properties` are system properties of the JVM.
+    """
+
+    def __init__(self, version: str, *, properties: Mapping[str, str] | None = None) -> None:
+        self._flags = (*QUICK_START, "-Xmx256m", *system_properties(properties or {}))
         self.version = RELEASES.get(version, version)
         self._names = itertools.count(1)
         self._ids = itertools.count(1)
@@ -104,7 +108,7 @@ class JavaClient:
             self._process = subprocess.Popen(
                 [
                     *dies_with_parent(),
-                    *(java(), *QUICK_START, "-Xmx256m", level, "-cp", class_path, "Main"),
+                    *(java(), *self._flags, level, "-cp", class_path, "Main"),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

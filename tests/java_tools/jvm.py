@@ -122,3 +122,8 @@ def dies_with_parent() -> list[str]:
     """A command prefix that ends the child with the thread that starts it, where available."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+
+
+def system_properties(properties: Mapping[str, str]) -> list[str]:
+    """The flags that set these properties."""
+    return [f"-D{name}={value}" for name, value in properties.items()]

@@ -21,7 +21,7 @@ from typing import Final, Literal, Self
 
 from tests.java_tools import maven
 from tests.java_tools.cache import CACHE, cache_key, exclusive, progress
-from tests.java_tools.jvm import QUICK_START, JavaProcess, java
+from tests.java_tools.jvm import QUICK_START, JavaProcess, java, system_properties
 from tests.java_tools.ports import free_ports
 
 Jvm = Literal["shipped", "tuned"]
@@ -53,7 +53,7 @@ class ApacheKafka:
     `jvm` is "shipped" (the flags of Kafka's own scripts), "tuned" (flags that suit short runs), or
     the flags themselves. `parent` is the directory for its temporary directory, if not the usual
     one. `more_listeners` are names and ports of further listeners, for a cluster of one broker;
-    `config` says what they speak.
+    `config` says what they speak. `properties` are system properties of the JVM.
     """
 
     def __init__(
@@ -65,8 +65,10 @@ class ApacheKafka:
         jvm: Jvm | Sequence[str] = "tuned",
         parent: Path | None = None,
         more_listeners: Mapping[str, int] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         self._more_listeners = more_listeners or {}
+        self._properties_of_jvm = system_properties(properties or {})
         self._config = {name: str(value) for name, value in (config or {}).items()}
         self._broker_count = brokers
         self._version = version
@@ -81,7 +83,7 @@ class ApacheKafka:
 
     def __enter__(self) -> Self:
         self._version = kafka_version(self._version)
-        self._flags = _jvm_flags(self._jvm, self._version)
+        self._flags = [*_jvm_flags(self._jvm, self._version), *self._properties_of_jvm]
         self._directory = Path(tempfile.mkdtemp(prefix="ek-apache-kafka-", dir=self._parent))
         try:
             self._ports = self._format()
