@@ -26,7 +26,7 @@ from embedkafka.group.calls import (
     LeaveCall,
     SyncCall,
 )
-from embedkafka.group.classic.describe import describe, describe_error
+from embedkafka.group.classic.describe import describe, describe_error, describe_missing
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.describe import describe_consumer, describe_consumer_error
 from embedkafka.group.consumer.heartbeat import (
@@ -341,12 +341,11 @@ class GroupService:
             shard = self.coordinator.require(group_id)
         except ApiError as error:
             return describe_error(group_id, error.code)
-        return describe(
-            group_id,
-            shard.classic.groups.get(group_id),
-            is_other=shard.kinds.find_group(group_id) is not None,
-            version=version,
-        )
+        group = shard.classic.groups.get(group_id)
+        if group is not None:
+            return describe(group_id, group)
+        is_other = shard.kinds.find_group(group_id) is not None
+        return describe_missing(group_id, version=version, is_other=is_other)
 
     def list_groups(
         self, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]

@@ -7,17 +7,8 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import DescribeGroupsResponse
 
 
-def describe(
-    group_id: str, group: ClassicGroup | None, *, is_other: bool, version: int
-) -> DescribeGroupsResponse.Group:
-    """Describes a classic group; only Stable shows subscriptions and assignments.
-
-    Before v6 a missing group is reported as Dead, without an error. `is_other` says that the group
-    is there, but is not a classic one.
-    """
-    if group is None:
-        what = "is not a classic group." if is_other else "not found."
-        return _missing(group_id, f"Group {group_id} {what}", version)
+def describe(group_id: str, group: ClassicGroup) -> DescribeGroupsResponse.Group:
+    """Describes a classic group; only Stable shows subscriptions and assignments."""
     name = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribeGroupsResponse.Group(
         group_id=group_id,
@@ -39,11 +30,15 @@ def describe_error(group_id: str, error: ErrorCode) -> DescribeGroupsResponse.Gr
     )
 
 
-def _missing(group_id: str, message: str, version: int) -> DescribeGroupsResponse.Group:
+def describe_missing(
+    group_id: str, *, version: int, is_other: bool
+) -> DescribeGroupsResponse.Group:
+    """A group that does not exist or is of another kind; before v6 it is Dead, with no error."""
+    what = "is not a classic group." if is_other else "not found."
     has_error = version >= 6
     return DescribeGroupsResponse.Group(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND if has_error else ErrorCode.NONE,
-        error_message=message if has_error else None,
+        error_message=f"Group {group_id} {what}" if has_error else None,
         group_id=group_id,
         group_state=ClassicGroupState.DEAD.value,
         protocol_type="",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.security.acl.acls import CLUSTER_NAME
 from embedkafka.security.acl.authorizer import AclAuthorizer, Refusal
@@ -21,6 +22,10 @@ REFUSED_WITH: Final = {
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+
+
+_FIRST_BY_ID: Final = {ApiKey.PRODUCE: 13, ApiKey.OFFSET_COMMIT: 10, ApiKey.OFFSET_FETCH: 10}
+"""The first version of a request that has topic ids instead of names."""
 
 
 class Refused(NamedTuple):
@@ -107,5 +112,7 @@ class Checks:
         )
 
     def topic_name(self, name: str, topic_id: UUID) -> str | None:
-        """The name of a topic that the request names, or identifies if `name` is empty."""
-        return name or self.broker.metadata.snapshot.topic_names.get(topic_id)
+        """The name of a topic that the request names, or identifies if its version does that."""
+        if self.context.version < _FIRST_BY_ID[self.context.api_key]:
+            return name
+        return self.broker.metadata.snapshot.topic_names.get(topic_id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import UUID
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
@@ -46,10 +47,16 @@ _FIRST_BATCHED = 4
 _FIRST_WITH_GROUPS = 8
 _FIRST_WITH_GROUP_ERROR = 2
 
+_FIRST_WITHOUT_PROTOCOL = 7
+_FIRST_WITH_PROTOCOL_TO_SYNC = 5
+
 _KEYS = {0: _GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_SHARE_KEY, _FIRST_WITH_SHARE_KEYS = 2, 6
 
 
 def find_coordinator(check: Checks, request: FindCoordinatorRequest) -> object:
+    if request.key_type == _SHARE_KEY and check.context.version >= _FIRST_WITH_SHARE_KEYS:
+        return _share_coordinator(check, request)
     kind = _KEYS.get(request.key_type)
     if kind is None:
         return request
@@ -67,7 +74,7 @@ def find_coordinator(check: Checks, request: FindCoordinatorRequest) -> object:
         return request
     failed = [
         FindCoordinatorResponse.Coordinator(
-            key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.message
+            key=key, node_id=-1, host="", port=-1, error_code=code, error_message=""
         )
         for key in refused
     ]
@@ -79,21 +86,39 @@ def find_coordinator(check: Checks, request: FindCoordinatorRequest) -> object:
     )
 
 
+def _share_coordinator(check: Checks, request: FindCoordinatorRequest) -> object:
+    """Only brokers may ask for those that keep the state of share groups."""
+    if check.may_cluster(AclOperation.CLUSTER_ACTION):
+        return request
+    code = REFUSED_WITH[ResourceType.CLUSTER]
+    failed = [
+        FindCoordinatorResponse.Coordinator(
+            key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.message
+        )
+        for key in request.coordinator_keys
+    ]
+    return Refused(FindCoordinatorResponse(coordinators=failed))
+
+
 def join_group(check: Checks, request: JoinGroupRequest) -> object:
     if check.may(_READ, _GROUP, request.group_id):
         return request
     return Refused(
         JoinGroupResponse(
             error_code=_FAILED,
-            protocol_name="",
+            protocol_name=None if check.context.version >= _FIRST_WITHOUT_PROTOCOL else "",
             leader="",
-            member_id=request.member_id,
+            member_id="",
             members=[],
         )
     )
 
 
 def sync_group(check: Checks, request: SyncGroupRequest) -> object:
+    """Kafka first looks whether the protocol is there, which the handler refuses otherwise."""
+    is_bare = request.protocol_type is None or request.protocol_name is None
+    if is_bare and check.context.version >= _FIRST_WITH_PROTOCOL_TO_SYNC:
+        return request
     if check.may(_READ, _GROUP, request.group_id):
         return request
     return Refused(SyncGroupResponse(error_code=_FAILED, assignment=b""))
@@ -116,9 +141,7 @@ def consumer_group_heartbeat(check: Checks, request: ConsumerGroupHeartbeatReque
 
     def refused(code: ErrorCode) -> Refused:
         return Refused(
-            ConsumerGroupHeartbeatResponse(
-                error_code=code, error_message=code.message, member_epoch=0, heartbeat_interval_ms=0
-            )
+            ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=0, heartbeat_interval_ms=0)
         )
 
     if not check.may(_READ, _GROUP, request.group_id):
@@ -190,8 +213,8 @@ def _may_see_topics(check: Checks, group: ConsumerGroupDescribeResponse.Group) -
 def _with_hidden_topics(
     group: ConsumerGroupDescribeResponse.Group,
 ) -> ConsumerGroupDescribeResponse.Group:
-    message = "The group uses topics that the client may not describe."
-    return replace(group, error_code=_TOPIC_FAILED, error_message=message, members=[])
+    message = "The group has described topic(s) that the client is not authorized to describe."
+    return _undescribed(group.group_id, _TOPIC_FAILED, message)
 
 
 def _undescribed(
@@ -228,7 +251,10 @@ def delete_groups(check: Checks, request: DeleteGroupsRequest) -> object:
     allowed, refused = check.split(
         AclOperation.DELETE, _GROUP, request.groups_names, lambda group: group
     )
-    failed = [DeleteGroupsResponse.Group(group_id=group, error_code=_FAILED) for group in refused]
+    failed = [
+        DeleteGroupsResponse.Group(group_id=group, error_code=_FAILED)
+        for group in dict.fromkeys(refused)
+    ]
     return Narrowed(
         replace(request, groups_names=allowed),
         lambda response: replace(response, results=[*response.results, *failed]),
@@ -243,7 +269,7 @@ def offset_commit(check: Checks, request: OffsetCommitRequest) -> object:
     )
     if not refused:
         return request
-    failed = _uncommitted(refused, _TOPIC_FAILED)
+    failed = _merged(_uncommitted(refused, _TOPIC_FAILED))
     if not allowed:
         return Refused(OffsetCommitResponse(topics=failed))
     return Narrowed(
@@ -267,6 +293,16 @@ def _uncommitted(
         )
         for topic in topics
     ]
+
+
+def _merged(topics: Iterable[OffsetCommitResponse.Topic]) -> list[OffsetCommitResponse.Topic]:
+    """One answer for each topic, which the request may have twice."""
+    merged: dict[tuple[str, UUID], OffsetCommitResponse.Topic] = {}
+    for topic in topics:
+        key = (topic.name, topic.topic_id)
+        before = merged[key].partitions if key in merged else ()
+        merged[key] = replace(topic, partitions=[*before, *topic.partitions])
+    return list(merged.values())
 
 
 _FetchedTopic = OffsetFetchResponse.Group.Topic
@@ -370,5 +406,9 @@ def offset_delete(check: Checks, request: OffsetDeleteRequest) -> object:
     ]
     return Narrowed(
         replace(request, topics=allowed),
-        lambda response: replace(response, topics=[*response.topics, *failed]),
+        lambda response: (
+            response
+            if response.error_code
+            else replace(response, topics=[*response.topics, *failed])
+        ),
     )

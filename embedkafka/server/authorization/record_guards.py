@@ -19,6 +19,7 @@ from embedkafka.protocol.messages.transactions import (
 from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.authorization.checks import Checks, Narrowed, Refused
 from embedkafka.server.handlers.transactional_writes import is_transactional
+from embedkafka.server.topics.rules import is_valid_topic_name
 
 _TOPIC = ResourceType.TOPIC
 _FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -127,17 +128,19 @@ def delete_records(check: Checks, request: DeleteRecordsRequest) -> object:
         AclOperation.DELETE, _TOPIC, request.topics, lambda topic: topic.name
     )
     _Topic = DeleteRecordsResponse.Topic
+    indexes: dict[str, dict[int, None]] = {}
+    for topic in refused:
+        asked = indexes.setdefault(topic.name, {})
+        asked.update(dict.fromkeys(p.partition_index for p in topic.partitions))
     failed = [
         _Topic(
-            name=topic.name,
+            name=name,
             partitions=[
-                _Topic.Partition(
-                    partition_index=p.partition_index, low_watermark=-1, error_code=_FAILED
-                )
-                for p in topic.partitions
+                _Topic.Partition(partition_index=index, low_watermark=-1, error_code=_FAILED)
+                for index in asked
             ],
         )
-        for topic in refused
+        for name, asked in indexes.items()
     ]
     if not allowed:
         return Refused(DeleteRecordsResponse(topics=failed))
@@ -148,8 +151,12 @@ def delete_records(check: Checks, request: DeleteRecordsRequest) -> object:
 
 
 def describe_producers(check: Checks, request: DescribeProducersRequest) -> object:
+    """Names that no topic can have are left to the handler to refuse."""
     allowed, refused = check.split(
-        AclOperation.READ, _TOPIC, request.topics, lambda topic: topic.name
+        AclOperation.READ,
+        _TOPIC,
+        request.topics,
+        lambda topic: topic.name if is_valid_topic_name(topic.name) else None,
     )
     _Topic = DescribeProducersResponse.Topic
     failed = [

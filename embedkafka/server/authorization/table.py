@@ -81,6 +81,7 @@ RULES: Final[Mapping[ApiKey, Rule]] = {
         "group_guards.find_coordinator",
         (Op.DESCRIBE, _GROUP, "for groups"),
         (Op.DESCRIBE, _TXN, "for transactions"),
+        (Op.CLUSTER_ACTION, _CLUSTER, "for the state of share groups, which brokers ask for"),
     ),
     ApiKey.JOIN_GROUP: _rule("group_guards.join_group", (Op.READ, _GROUP)),
     ApiKey.HEARTBEAT: _rule("group_guards.heartbeat", (Op.READ, _GROUP)),

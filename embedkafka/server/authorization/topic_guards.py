@@ -1,6 +1,7 @@
 """Who may see, create, grow and delete topics."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from embedkafka.protocol.errors import ErrorCode
@@ -22,13 +23,16 @@ from embedkafka.protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.topic_names import CLUSTER_METADATA_TOPIC
 from embedkafka.security.acl.acls import CLUSTER_NAME
 from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.authorization.checks import Checks, Narrowed, Refused
+from embedkafka.server.handlers.metadata import is_elsewhere
 
 _TOPIC = ResourceType.TOPIC
 _FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _FIRST_WITH_NULL_FOR_ALL = 1
+_FIRST_BY_ID = 12
 
 
 def metadata(check: Checks, request: MetadataRequest) -> object:
@@ -37,8 +41,13 @@ def metadata(check: Checks, request: MetadataRequest) -> object:
     )
     if wants_all:
         return Narrowed(request, lambda response: _all_visible(check, request, response))
+    topics = request.topics or ()
+    by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
+    unnamed = any(topic.name is None for topic in topics)
+    if (by_id or unnamed) and check.context.version < _FIRST_BY_ID:
+        return request  # which the handler refuses, whoever asks
     allowed, hidden = check.split(
-        AclOperation.DESCRIBE, _TOPIC, request.topics or (), lambda topic: _name(check, topic)
+        AclOperation.DESCRIBE, _TOPIC, by_id or topics, lambda topic: _name(check, topic)
     )
     creatable = allowed
     refused: Sequence[MetadataRequest.Topic] = ()
@@ -51,7 +60,8 @@ def metadata(check: Checks, request: MetadataRequest) -> object:
             allowed,
             lambda topic: topic.name if may_create and topic.name not in known else None,
         )
-    failed = [_hidden(topic) for topic in [*refused, *hidden]]
+    asked = {(topic.name, topic.topic_id): topic for topic in [*refused, *hidden]}
+    failed = [_hidden(topic) for topic in asked.values()]
 
     def amend(response: MetadataResponse) -> MetadataResponse:
         shown = _with_operations(check, request, response)
@@ -61,12 +71,17 @@ def metadata(check: Checks, request: MetadataRequest) -> object:
 
 
 def _name(check: Checks, topic: MetadataRequest.Topic) -> str | None:
-    return check.topic_name(topic.name or "", topic.topic_id)
+    is_named = topic.name is not None and topic.topic_id == ZERO_UUID
+    return topic.name if is_named else _find_name(check, topic.topic_id)
+
+
+def _find_name(check: Checks, topic_id: UUID) -> str | None:
+    return check.broker.metadata.snapshot.topic_names.get(topic_id)
 
 
 def _hidden(topic: MetadataRequest.Topic) -> MetadataResponse.Topic:
     """What a client may not see: of a name no id, of an id no name."""
-    by_name = bool(topic.name)
+    by_name = topic.topic_id == ZERO_UUID
     return MetadataResponse.Topic(
         error_code=_FAILED,
         name=topic.name if by_name else None,
@@ -92,7 +107,7 @@ def _with_operations(
     if request.include_topic_authorized_operations:
         topics = [
             replace(topic, topic_authorized_operations=check.operations(_TOPIC, topic.name))
-            if topic.name and not topic.error_code
+            if topic.name
             else topic
             for topic in response.topics
         ]
@@ -113,6 +128,8 @@ def describe_cluster(check: Checks, request: DescribeClusterRequest) -> object:
         return request
 
     def amend(response: DescribeClusterResponse) -> DescribeClusterResponse:
+        if response.error_code:
+            return response
         return replace(response, cluster_authorized_operations=_on_cluster(check))
 
     return Narrowed(request, amend)
@@ -121,15 +138,17 @@ def describe_cluster(check: Checks, request: DescribeClusterRequest) -> object:
 def describe_topic_partitions(check: Checks, request: DescribeTopicPartitionsRequest) -> object:
     _Topic = DescribeTopicPartitionsRequest.Topic
     failed: list[DescribeTopicPartitionsResponse.Topic] = []
+    if is_elsewhere(request):
+        return request  # which the handler refuses, whoever asks
     if request.topics:
         allowed, hidden = check.split(
             AclOperation.DESCRIBE, _TOPIC, request.topics, lambda topic: topic.name
         )
         failed = [
             DescribeTopicPartitionsResponse.Topic(
-                error_code=_FAILED, name=topic.name, topic_id=ZERO_UUID, partitions=[]
+                error_code=_FAILED, name=name, topic_id=ZERO_UUID, partitions=[]
             )
-            for topic in hidden
+            for name in dict.fromkeys(topic.name for topic in hidden)
         ]
     else:
         allowed = [
@@ -137,30 +156,49 @@ def describe_topic_partitions(check: Checks, request: DescribeTopicPartitionsReq
             for name in sorted(check.broker.metadata.snapshot.topics)
             if check.may(AclOperation.DESCRIBE, _TOPIC, name, quiet=True)
         ]
-    if not allowed:
+    narrowed = _from_cursor(request, allowed)
+    if not narrowed.topics:
         return Refused(DescribeTopicPartitionsResponse(topics=failed))
 
     def amend(response: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
         shown = [
             replace(topic, topic_authorized_operations=check.operations(_TOPIC, topic.name))
+            if topic.name and topic.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
+            else topic
             for topic in response.topics
-            if topic.name is not None
         ]
         return replace(response, topics=[*shown, *failed])
 
-    return Narrowed(replace(request, topics=allowed), amend)
+    return Narrowed(narrowed, amend)
+
+
+def _from_cursor(
+    request: DescribeTopicPartitionsRequest, visible: Sequence[DescribeTopicPartitionsRequest.Topic]
+) -> DescribeTopicPartitionsRequest:
+    """The same request for the visible topics; its cursor may stand at one that is not."""
+    cursor = request.cursor
+    if cursor is None or cursor.topic_name in {topic.name for topic in visible}:
+        return replace(request, topics=visible)
+    ahead = [topic for topic in visible if topic.name > cursor.topic_name]
+    return replace(request, topics=ahead, cursor=None)
 
 
 def create_topics(check: Checks, request: CreateTopicsRequest) -> object:
     allowed = request.topics
     refused: Sequence[CreateTopicsRequest.Topic] = ()
     if not check.may_cluster(AclOperation.CREATE, quiet=True):
+        wrong = {CLUSTER_METADATA_TOPIC, *_repeated(topic.name for topic in request.topics)}
         allowed, refused = check.split(
-            AclOperation.CREATE, _TOPIC, request.topics, lambda topic: topic.name
+            AclOperation.CREATE,
+            _TOPIC,
+            request.topics,
+            lambda topic: None if topic.name in wrong else topic.name,
         )
     failed = [
-        CreateTopicsResponse.Topic(name=name, error_code=_FAILED, error_message=_FAILED.message)
-        for name in dict.fromkeys(topic.name for topic in refused)
+        CreateTopicsResponse.Topic(
+            name=topic.name, error_code=_FAILED, error_message="Authorization failed."
+        )
+        for topic in refused
     ]
 
     def amend(response: CreateTopicsResponse) -> CreateTopicsResponse:
@@ -185,18 +223,32 @@ def _without_secret_configs(
     )
 
 
+def _repeated(names: Iterable[str | None]) -> set[str]:
+    """Names that a request has twice, for which the handler refuses them whoever asks."""
+    return {name for name, times in Counter(names).items() if times > 1 and name is not None}
+
+
 def delete_topics(check: Checks, request: DeleteTopicsRequest) -> object:
-    if check.may_cluster(AclOperation.DELETE, quiet=True):
+    """What is wrong in itself, such as a topic named twice, is left to the handler to refuse."""
+    if request.timeout_ms <= 0 or check.may_cluster(AclOperation.DELETE, quiet=True):
         return request
+    wrong = _repeated(request.topic_names)
     names, failed_names = check.split(
-        AclOperation.DELETE, _TOPIC, request.topic_names, lambda name: name
-    )
-    topics, failed_topics = check.split(
         AclOperation.DELETE,
         _TOPIC,
-        request.topics,
-        lambda topic: check.topic_name(topic.name or "", topic.topic_id),
+        request.topic_names,
+        lambda name: None if name in wrong else name,
     )
+    times = Counter((topic.name, topic.topic_id) for topic in request.topics)
+
+    def name_of(topic: DeleteTopicsRequest.Topic) -> str | None:
+        if times[topic.name, topic.topic_id] > 1:
+            return None
+        if topic.name is None:
+            return _find_name(check, topic.topic_id)
+        return topic.name if topic.topic_id == ZERO_UUID else None
+
+    topics, failed_topics = check.split(AclOperation.DELETE, _TOPIC, request.topics, name_of)
     failed = [_not_deleted(check, name, ZERO_UUID) for name in failed_names]
     failed += [_not_deleted(check, topic.name, topic.topic_id) for topic in failed_topics]
     return Narrowed(
@@ -208,12 +260,12 @@ def delete_topics(check: Checks, request: DeleteTopicsRequest) -> object:
 def _not_deleted(check: Checks, name: str | None, topic_id: UUID) -> DeleteTopicsResponse.Topic:
     """By name, a topic that does not exist is unknown only to those who may describe it."""
     snapshot, code = check.broker.metadata.snapshot, _FAILED
-    shown = name or snapshot.topic_names[topic_id]
+    shown = snapshot.topic_names[topic_id] if name is None else name
     visible = check.may(AclOperation.DESCRIBE, _TOPIC, shown, quiet=True)
     if visible and shown not in snapshot.topics:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DeleteTopicsResponse.Topic(
-        name=shown if visible or name else None,
+        name=name if name is not None or not visible else shown,
         topic_id=topic_id,
         error_code=code,
         error_message=code.message,
@@ -221,12 +273,15 @@ def _not_deleted(check: Checks, name: str | None, topic_id: UUID) -> DeleteTopic
 
 
 def create_partitions(check: Checks, request: CreatePartitionsRequest) -> object:
+    wrong = _repeated(topic.name for topic in request.topics)
     allowed, refused = check.split(
-        AclOperation.ALTER, _TOPIC, request.topics, lambda topic: topic.name
+        AclOperation.ALTER,
+        _TOPIC,
+        request.topics,
+        lambda topic: None if topic.name in wrong else topic.name,
     )
     failed = [
-        CreatePartitionsResponse.Topic(name=name, error_code=_FAILED)
-        for name in dict.fromkeys(topic.name for topic in refused)
+        CreatePartitionsResponse.Topic(name=topic.name, error_code=_FAILED) for topic in refused
     ]
     return Narrowed(
         replace(request, topics=allowed),

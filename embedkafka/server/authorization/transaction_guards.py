@@ -1,6 +1,6 @@
 """Who may have a producer id, take part in transactions, and see them."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
@@ -58,12 +58,24 @@ def add_partitions_to_txn(check: Checks, request: AddPartitionsToTxnRequest) -> 
     _, refused = check.split(_WRITE, _TOPIC, topics, lambda topic: topic.name)
     if not refused:
         return request
-    return Refused(_not_added(topics, {topic.name: _TOPIC_FAILED for topic in refused}))
+    known = check.broker.metadata.snapshot.topics
+    return Refused(_not_added(topics, {topic.name: _TOPIC_FAILED for topic in refused}, known))
 
 
 def _not_added(
-    topics: Iterable[AddPartitionsToTxnRequest.Transaction.Topic], errors: dict[str, ErrorCode]
+    topics: Iterable[AddPartitionsToTxnRequest.Transaction.Topic],
+    errors: Mapping[str, ErrorCode],
+    known: Mapping[str, Container[int]] | None = None,
 ) -> AddPartitionsToTxnResponse:
+    """Topics without an error were not attempted, or are not among those `known`."""
+
+    def code(name: str, index: int) -> ErrorCode:
+        if name in errors:
+            return errors[name]
+        if known is not None and index not in known.get(name, ()):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
     _Topic = AddPartitionsToTxnResponse.Transaction.Topic
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
@@ -71,10 +83,7 @@ def _not_added(
                 name=topic.name,
                 results_by_partition=[
                     _Topic.Partition(
-                        partition_index=index,
-                        partition_error_code=errors.get(
-                            topic.name, ErrorCode.OPERATION_NOT_ATTEMPTED
-                        ),
+                        partition_index=index, partition_error_code=code(topic.name, index)
                     )
                     for index in topic.partitions
                 ],

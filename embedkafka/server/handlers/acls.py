@@ -35,7 +35,7 @@ def describe_acls(
     broker: "Broker", request: DescribeAclsRequest, context: "RequestContext"
 ) -> object:
     """ACLs that match a filter, by resource; SECURITY_DISABLED without an authorizer."""
-    if not _is_complete(request):
+    if not is_complete(request):
         context.close_connection("a filter has unknown elements")
         return LATER
     if broker.authorizer is None:
@@ -49,6 +49,7 @@ def describe_acls(
     )
     _Resource = DescribeAclsResponse.Resource
     return DescribeAclsResponse(
+        error_message="",
         resources=[
             _Resource(
                 resource_type=resource.resource_type,
@@ -65,11 +66,11 @@ def describe_acls(
                 ],
             )
             for resource, acls in groupby(found, key=lambda acl: acl.resource)
-        ]
+        ],
     )
 
 
-def _is_complete(request: DescribeAclsRequest) -> bool:
+def is_complete(request: DescribeAclsRequest) -> bool:
     """Whether no number of the filter is 0, "unknown", at which Kafka closes the connection."""
     numbers = (
         request.resource_type_filter,
@@ -94,7 +95,7 @@ def create_acls(
         return CreateAclsResponse(results=[refused] * len(request.creations))
     if any(map(_is_filter, request.creations)):
         failed = CreateAclsResponse.Result(
-            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_FOR_FILTERS
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None
         )
         return CreateAclsResponse(results=[failed] * len(request.creations))
     created: list[Acl] = []
@@ -107,12 +108,9 @@ def create_acls(
                 CreateAclsResponse.Result(error_code=error.code, error_message=error.message)
             )
         else:
-            results.append(CreateAclsResponse.Result())
+            results.append(CreateAclsResponse.Result(error_message=""))
     broker.authorizer.create(created)
     return CreateAclsResponse(results=results)
-
-
-_FOR_FILTERS: Final = "An ACL cannot have the type, pattern, operation or permission of a filter."
 
 
 def _is_filter(creation: CreateAclsRequest.Creation) -> bool:
@@ -122,6 +120,9 @@ def _is_filter(creation: CreateAclsRequest.Creation) -> bool:
     if 0 in (pattern, *others):
         raise ApiError(ErrorCode.INVALID_REQUEST, "an ACL has unknown elements")
     return 1 in others or pattern in (PatternType.ANY, PatternType.MATCH)
+
+
+_NUMBERS: Final = ("resourceType", "patternType", "operation", "permissionType")
 
 
 def _created(creation: CreateAclsRequest.Creation) -> Acl:
@@ -135,12 +136,15 @@ def _created(creation: CreateAclsRequest.Creation) -> Acl:
         fault = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     elif not name:
         fault = "Invalid empty resource name"
-    elif 0 in (kind, pattern, operation, permission):
-        fault = "The resource type, pattern type, operation or permission type does not exist"
+    elif 0 in (numbers := (kind, pattern, operation, permission)):
+        fault = f"Invalid {_NUMBERS[numbers.index(0)]} UNKNOWN"
     elif "/" in name:
         fault = f"A resource name with a slash cannot be stored: {name}"
     elif ":" not in creation.principal:
-        fault = f"A principal is a type and a name, not {creation.principal!r}"
+        fault = (
+            f"Could not parse principal from `{creation.principal}` (no colon is present "
+            "separating the principal type from the principal name)"
+        )
     if fault is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, fault)
     return Acl(

@@ -70,7 +70,7 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
 
     @context.answering
     def on_done(read: Sequence[PartitionData]) -> None:
-        answers = _in_order(session, read)
+        answers = _in_order(session, read, by_id=by_id)
         if context.version > LAST_CONVERTED:
             reply(answers)
             return
@@ -171,7 +171,7 @@ def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[SessionKey]:
             yield (topic.topic_id if by_id else topic.topic, partition)
 
 
-def _in_order(session: FetchContext, read: Sequence[PartitionData]) -> list[Answer]:
+def _in_order(session: FetchContext, read: Sequence[PartitionData], *, by_id: bool) -> list[Answer]:
     """One answer for each requested partition.
 
     Those with unknown topic ids were not read, nor were those that the client may not read.
@@ -182,7 +182,7 @@ def _in_order(session: FetchContext, read: Sequence[PartitionData]) -> list[Answ
         data = found.get(asked.topic_partition)
         if data is not None:
             return data
-        forbidden = bool(asked.topic_partition.topic)
+        forbidden = bool(asked.topic_partition.topic) or not by_id
         return PartitionData(
             asked.topic_partition,
             ErrorCode.TOPIC_AUTHORIZATION_FAILED if forbidden else ErrorCode.UNKNOWN_TOPIC_ID,
@@ -287,6 +287,10 @@ def _no_transactions(error: ErrorCode) -> Sequence[_Partition.AbortedTransaction
     return () if error in _WITHOUT_PARTITION else None
 
 
-_WITHOUT_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_WITHOUT_PARTITION: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 _NO_LEADER: Final = _Partition.LeaderIdAndEpoch()
 _NO_DIVERGENCE: Final = _Partition.EpochEndOffset()

@@ -313,15 +313,23 @@ def _topic_partitions(
     if "" in named:
         return _refused_pages(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     asked = named or set(snapshot.topics)
+    if is_elsewhere(request):
+        return _refused_pages(request, ErrorCode.INVALID_REQUEST)
     if cursor is not None:
-        if cursor.partition_index < 0 or (named and cursor.topic_name not in named):
-            return _refused_pages(request, ErrorCode.INVALID_REQUEST)
         asked = {name for name in asked if name >= cursor.topic_name}
     for name in sorted(asked):
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         if not page.add(name, first, skip_missing=not request.topics):
             break
     return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
+
+
+def is_elsewhere(request: DescribeTopicPartitionsRequest) -> bool:
+    """Whether the cursor is at a partition or a topic where no page of this request begins."""
+    cursor, named = request.cursor, {topic.name for topic in request.topics}
+    return cursor is not None and (
+        cursor.partition_index < 0 or bool(named and cursor.topic_name not in named)
+    )
 
 
 def _refused_pages(
@@ -354,13 +362,13 @@ class _Page:
     def add(self, name: str, first: int, *, skip_missing: bool) -> bool:
         """Adds the partitions of one topic that fit; False when the page is full."""
         partitions = self._snapshot.topics.get(name)
+        if self._room == 0 and not (partitions is None and skip_missing):
+            self._stop_at(name, first)
+            return False
         if partitions is None:
             if not skip_missing:
                 self.topics.append(self._missing(name))
             return True
-        if self._room == 0:
-            self._stop_at(name, first)
-            return False
         ahead = [(index, info) for index, info in sorted(partitions.items()) if index >= first]
         self.topics.append(self._topic(name, islice(ahead, self._room)))
         if len(ahead) > self._room:
