@@ -105,7 +105,7 @@ def _forwardable(operation: AclOperation, refuse: Refusal) -> Guard:
 
 
 def describe_configs(check: Checks, request: DescribeConfigsRequest) -> object:
-    """For an unknown type of resource the handler refuses the whole request, whoever asks."""
+    """For an unknown type of resource the handler refuses the whole request from anyone."""
     if not {resource.resource_type for resource in request.resources} <= set(_CONFIG_KINDS):
         return request
     allowed, refused = _split(check, _DESCRIBE_CONFIGS, request.resources)
@@ -219,7 +219,7 @@ _describe_acls = _needs(
 
 
 def describe_acls(check: Checks, request: DescribeAclsRequest) -> object:
-    """A filter with unknown numbers ends the connection, whoever sends it."""
+    """A filter with unknown numbers ends the connection of any client."""
     return _describe_acls(check, request) if is_complete(request) else request
 
 

@@ -45,7 +45,7 @@ def metadata(check: Checks, request: MetadataRequest) -> object:
     by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
     unnamed = any(topic.name is None for topic in topics)
     if (by_id or unnamed) and check.context.version < _FIRST_BY_ID:
-        return request  # which the handler refuses, whoever asks
+        return request  # the handler refuses it from anyone
     allowed, hidden = check.split(
         AclOperation.DESCRIBE, _TOPIC, by_id or topics, lambda topic: _name(check, topic)
     )
@@ -139,7 +139,7 @@ def describe_topic_partitions(check: Checks, request: DescribeTopicPartitionsReq
     _Topic = DescribeTopicPartitionsRequest.Topic
     failed: list[DescribeTopicPartitionsResponse.Topic] = []
     if is_elsewhere(request):
-        return request  # which the handler refuses, whoever asks
+        return request  # the handler refuses it from anyone
     if request.topics:
         allowed, hidden = check.split(
             AclOperation.DESCRIBE, _TOPIC, request.topics, lambda topic: topic.name
@@ -224,7 +224,7 @@ def _without_secret_configs(
 
 
 def _repeated(names: Iterable[str | None]) -> set[str]:
-    """Names that a request has twice, for which the handler refuses them whoever asks."""
+    """Names that a request has twice, which the handler refuses from anyone."""
     return {name for name, times in Counter(names).items() if times > 1 and name is not None}
 
 
