@@ -117,7 +117,7 @@ def test_the_first_member_gets_all_partitions(raw: RawClient, member: Member, to
     assert set(member.owned) == {describe_topic(raw, topic).topic_id}
 
 
-def test_a_group_begins_with_epoch_1_and_subscriptions_raise_it(
+def test_a_member_without_topics_does_not_raise_the_epoch(
     raw: RawClient, topic: str, unique: Unique
 ) -> None:
     group = unique("group")
@@ -128,11 +128,6 @@ def test_a_group_begins_with_epoch_1_and_subscriptions_raise_it(
         return int(describe(raw, group).group_epoch)
 
     assert [epoch_after(), epoch_after(), epoch_after(topic), epoch_after(topic)] == [1, 1, 2, 3]
-
-
-def test_the_first_subscription_makes_epoch_2(raw: RawClient, member: Member) -> None:
-    member.join()
-    assert describe(raw, member.group).group_epoch == 2
 
 
 def test_an_unchanged_assignment_is_not_repeated(member: Member) -> None:

@@ -5,7 +5,6 @@ Nothing here changes the group. Functions that have records to store add them to
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
 from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.consumer.assignment import (
@@ -28,9 +27,6 @@ from embedkafka.group.consumer.records import (
 from embedkafka.runtime.values import dataclass, replace
 
 Topics = Mapping[str, TopicMetadata]
-
-_EPOCH_WITHOUT_TOPICS: Final = 1
-"""The first epoch of a group whose members subscribe to nothing; a subscription adds one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +57,13 @@ def plan(
     resolved = _resolve(group, members.values(), topics, records, now_ms)
     subscriptions = {m.member_id: group.topics_of(m, resolved) for m in members.values()}
     metadata = metadata_of(subscriptions.values(), topics)
-    epoch = max(group.group_epoch, _EPOCH_WITHOUT_TOPICS)
-    has_changed = _has_changed(before, after)
+    epoch = group.group_epoch
+    has_changed = epoch == 0 or _has_changed(before, after)
     if metadata != group.subscription_metadata:
         records.append(subscription_metadata_record(group.group_id, metadata))
         has_changed = True
     if has_changed:
         epoch += 1
-    if epoch > group.group_epoch:
         records.append(epoch_record(group.group_id, epoch))
     if epoch <= group.target_epoch:
         return Plan(epoch=group.target_epoch, target=_current_target(group, after))

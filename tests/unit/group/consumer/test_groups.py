@@ -109,7 +109,7 @@ def group_of(coordinator: Coordinator) -> Any:
 
 def test_a_lone_member_gets_everything_with_its_first_heartbeat(topics: Coordinator) -> None:
     consumer = Consumer(topics, "m1").beat()
-    assert consumer.epoch == 2
+    assert consumer.epoch == 1
     assert consumer.has() == {0, 1, 2, 3}
     assert group_of(topics).state.value == "Stable"
 
@@ -135,7 +135,7 @@ def test_partitions_move_only_after_they_were_given_up(topics: Coordinator) -> N
     second.beat()
     assert first.has() | second.has() == {0, 1, 2, 3}
     assert len(second.has()) == 2
-    assert first.epoch == second.epoch == 3
+    assert first.epoch == second.epoch == 2
     assert group_of(topics).state.value == "Stable"
 
 
@@ -185,7 +185,7 @@ def test_a_lost_answer_can_be_asked_for_again(topics: Coordinator) -> None:
     consumer = Consumer(topics, "m1")
     consumer.send()  # the answer is lost
     consumer.beat()
-    assert (consumer.epoch, consumer.has()) == (2, {0, 1, 2, 3})
+    assert (consumer.epoch, consumer.has()) == (1, {0, 1, 2, 3})
     other = Consumer(topics, "m2").beat()
     settle(consumer, other)
     late = consumer.send(member_epoch=consumer.epoch - 1)
@@ -360,14 +360,14 @@ def test_whatever_happens_meanwhile_waits_for_the_log(
     assert first.is_waiting
     assert second.is_waiting
     classic = topics.join(GROUP)
-    commit = topics.commit({("t", 0): 1}, member="m1", generation=2, version=9)
+    commit = topics.commit({("t", 0): 1}, member="m1", generation=1, version=9)
     assert classic.is_waiting
     assert commit.is_waiting
     topics.log.release()
     topics.loop.run()
     assert classic.error is ErrorCode.MEMBER_ID_REQUIRED
     assert commit_errors(commit) == [ErrorCode.NONE]
-    assert (first.response.member_epoch, second.response.member_epoch) == (2, 3)
+    assert (first.response.member_epoch, second.response.member_epoch) == (1, 2)
 
 
 def test_what_is_not_stored_has_not_happened(topics: Coordinator) -> None:
@@ -450,10 +450,10 @@ def test_members_commit_and_fetch_with_their_epoch(
         (error,) = commit_errors(topics.commit({("t", 0): 5}, **({"version": 9} | who)))
         return error
 
-    assert commit(member="m1", generation=2) is ErrorCode.NONE
-    assert commit(member="m1", generation=1) is ErrorCode.STALE_MEMBER_EPOCH
-    assert commit(member="m1", generation=2, version=8) is ErrorCode.UNSUPPORTED_VERSION
-    assert commit(member="x", generation=2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(member="m1", generation=1) is ErrorCode.NONE
+    assert commit(member="m1", generation=0) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(member="m1", generation=1, version=8) is ErrorCode.UNSUPPORTED_VERSION
+    assert commit(member="x", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit() is ErrorCode.UNKNOWN_MEMBER_ID
 
     def fetch(member_id: Any, epoch: int) -> Any:
@@ -463,9 +463,9 @@ def test_members_commit_and_fetch_with_their_epoch(
         request = OffsetFetchRequest(groups=[group])
         return topics.send(topics.service.offset_fetch, request, 9).response.groups[0].error_code
 
-    assert fetch("m1", 2) == ErrorCode.NONE
-    assert fetch("m1", 1) == ErrorCode.STALE_MEMBER_EPOCH
-    assert fetch("x", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert fetch("m1", 1) == ErrorCode.NONE
+    assert fetch("m1", 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert fetch("x", 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert fetch(None, -1) == ErrorCode.NONE
     consumer.leave()
     assert commit() is ErrorCode.NONE
@@ -482,7 +482,7 @@ def test_a_consumer_group_is_described(topics: Coordinator) -> None:
         return topics.send(topics.service.consumer_group_describe, request).response.groups[0]
 
     group = describe(GROUP)
-    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 3, 3)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 2, 2)
     assert group.assignor_name == "uniform"
     first = next(m for m in group.members if m.member_id == "m1")
     (topic,) = first.assignment.topic_partitions
