@@ -17,6 +17,13 @@ def test_names_ports_ids_and_times_of_a_cluster_do_not_count() -> None:
     assert differences(here, there) == []
 
 
+def test_the_order_of_groups_does_not_count_but_each_of_them_does() -> None:
+    first, second = {"groupId": "a", "type": "Classic"}, {"groupId": "b", "type": "Consumer"}
+    here = visit(1, call={"all": [first, second]})
+    assert differences(here, visit(2, call={"all": [second, first]})) == []
+    assert differences(here, visit(2, call={"all": [second]}))
+
+
 def test_a_difference_that_no_row_explains_fails() -> None:
     found = differences(visit(1, call={"code": 3}), visit(2, call={"code": 4, "more": None}))
     assert [(one.field, one.kafka, one.ours) for one in found] == [

@@ -117,7 +117,12 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, object]]:
             yield from _flat(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value:
         for index, inner in enumerate(value):
-            name = inner.get("name", index) if isinstance(inner, dict) else index
-            yield from _flat(inner, f"{path}[{name}]")
+            yield from _flat(inner, f"{path}[{_name(inner, index)}]")
     else:
         yield path, value
+
+
+def _name(item: Any, index: int) -> object:
+    """What tells an item from its neighbours: groups come in the order in which brokers answer."""
+    named = item if isinstance(item, dict) else {}
+    return named.get("name", named.get("groupId", index))

@@ -1,0 +1,54 @@
+"""Our metrics have the names of Apache Kafka's beans."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from embedkafka import EmbeddedKafka
+from tests.java_tools.oracle import TUNED_FLAGS, ApacheKafka, KafkaTool
+from tests.java_tools.ports import free_ports
+from tests.wire.clients import Cluster, Out, await_coordinators, create_topic, produce
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
+
+ONLY_OURS: Final = {"GroupLag", "NumOpenTransactions"}
+TOPIC: Final = "measured"
+
+
+def use(bootstrap_servers: str) -> None:
+    """Writes to a topic, so that there are metrics of requests, topics and logs."""
+    cluster = Cluster(kind="any", bootstrap_servers=bootstrap_servers)
+    await_coordinators(cluster)
+    create_topic(cluster, TOPIC)
+    produce(cluster, TOPIC, [Out(value=b"a")])
+
+
+def beans(directory: Path) -> str:
+    """The line in which Kafka's tool names all attributes of a used broker's beans."""
+    (port,) = free_ports(1)
+    exported = {"port": port, "rmi.port": port, "authenticate": "false", "ssl": "false"}
+    flags = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in exported.items()]
+    with ApacheKafka(jvm=(*TUNED_FLAGS, *flags, "-Djava.rmi.server.hostname=127.0.0.1")) as kafka:
+        use(kafka.bootstrap_servers)
+        url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
+        tool = KafkaTool(
+            version=kafka.version,
+            flags=TUNED_FLAGS,
+            main_class="org.apache.kafka.tools.JmxTool",
+            arguments=["--jmx-url", url, "--one-time"],
+            log=directory / "beans.out",
+        )
+        tool.await_success()
+    return tool.log.read_text()
+
+
+def test_metrics_are_named_as_apache_kafkas_beans(tmp_path: Path) -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.metrics()
+        use(kafka.bootstrap_servers)
+        ours = {f"{metric.group},name={metric.name}" for metric in kafka.metrics()}
+    theirs = beans(tmp_path)
+    unknown = {name for name in ours if not any(f"{name}{end}" in theirs for end in ",:")}
+    assert {name.rpartition("=")[2] for name in unknown} <= ONLY_OURS
+    assert len(ours) > 20
