@@ -113,7 +113,7 @@ def _let_go(item: pytest.Item) -> None:
     They are the values of the fixtures, and the attributes of the test class's instance: each test
     has one of its own. With `--pdb`, pytest calls `tearDown` of unittest's classes later.
     """
-    getattr(item, "funcargs", {}).clear()
+    (getattr(item, "funcargs", None) or {}).clear()  # after Ctrl-C it has none
     instance = getattr(item, "instance", None)
     if instance is None or item.config.getoption("usepdb", False):
         return

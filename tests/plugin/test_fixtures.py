@@ -442,3 +442,16 @@ def test_a_seed_for_explore_is_passed_on(
         """
     )
     run(*arguments).assert_outcomes(passed=1)
+
+
+def test_an_interrupted_run_ends_as_any_other(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        def test_stuck(kafka, kafka_topic):
+            raise KeyboardInterrupt
+        """
+    )
+    result = run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*test_*.py:2: KeyboardInterrupt", "*no tests ran in *"])
+    result.stderr.no_fnmatch_line("*Error*")
