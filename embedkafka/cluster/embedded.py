@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.reports.metrics import Metrics
     from embedkafka.cluster.restoring.isolation import Isolation
     from embedkafka.faults.plans import Choose
+    from embedkafka.net.socket_server import Connection
     from embedkafka.page.server import PageServer
     from embedkafka.runtime.ids import TopicPartition
     from embedkafka.spark.client_settings import ClientSettings
@@ -697,6 +698,12 @@ class EmbeddedKafka:
         made with are empty again, if they were.
         """
         return self._isolation()
+
+    def _connections(self, listener: str) -> "dict[str, Connection]":
+        """The connections of clients through a listener, by their ids."""
+        from embedkafka.cluster.restoring.connections import find_connections
+
+        return find_connections(self._require_brokers(), listener)
 
     def _isolation(self) -> "Isolation":
         from embedkafka.cluster.restoring.isolation import Isolation  # most clusters need none

@@ -56,6 +56,7 @@ class Connection(NamedTuple):
     """The client's host and port."""
     introduction: bytes | None
     """The start of its first request; None if there was none yet."""
+    listener: str
 
 
 class SocketServer:
@@ -132,7 +133,7 @@ class SocketServer:
     def client_connections(self) -> list[Connection]:
         """The open connections, without those of the control plane."""
         return [
-            Connection(channel.id, channel.peer, channel.introduction)
+            Connection(channel.id, channel.peer, channel.introduction, channel.listener)
             for processor in self._clients
             for channel in processor.channels()
         ]

@@ -99,12 +99,14 @@ class Recorder:
             str(each) for each in find_troubles(self._brokers, self._brokers.state.partitions())
         ]
 
-    def keep_topics(self, owner: str, since: Mark | None) -> None:
+    def keep_topics(self, owner: str, since: Mark | None, listener: str | None = None) -> None:
         """Keeps a test's topics with their last records, because they may be deleted next.
 
-        They are those that requests have named since the mark, or all without one.
+        They are those that requests, perhaps of one listener, have named since the mark, or all
+        without one.
         """
-        seen = None if since is None else self._brokers.request_log.since(since.number)
+        log = self._brokers.requests_at(listener)
+        seen = None if since is None else log.since(since.number)
         names = None if seen is None else request_lines.topics_of(seen)
         statuses, views = self._brokers.state.partitions(), views_by_partition(self._brokers.all())
         is_led = self._brokers.state.is_led

@@ -54,7 +54,8 @@ class ExternalKafka:
         self._admin = require_admin(bootstrap_servers, settings)
         self._settings = settings
         self._suffix = "" if shared is None else f"-{shared.worker}"
-        self._view = None if shared is None else _view(shared, self._own)
+        self.view = None if shared is None else _view(shared, self._own)
+        """What a worker may ask of the cluster that it shares with others."""
         self._scratch = TemporaryDirectory()
         self._clients = Clients(bootstrap_servers, settings=settings)
         self._state = ExternalState(self._admin)
@@ -67,9 +68,9 @@ class ExternalKafka:
         """What any client can do is below. Any: the rest of a worker's view, or a skipped test."""
         __tracebackhide__ = True
         if not name.startswith("_") and hasattr(EmbeddedKafka, name):
-            if self._view is not None and hasattr(self._view, name):
-                return getattr(self._view, name)
-            skip_external(name, self.bootstrap_servers, is_shared=self._view is not None)
+            if self.view is not None and hasattr(self.view, name):
+                return getattr(self.view, name)
+            skip_external(name, self.bootstrap_servers, is_shared=self.view is not None)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -288,7 +289,7 @@ class ExternalKafka:
 
     def isolated(self) -> Sweeper:
         """Deletes the topics that a test creates through this object, and their new groups."""
-        return Sweeper(self, lambda: frozenset(self._created), self._clients.view(), self._view)
+        return Sweeper(self, lambda: frozenset(self._created), self._clients.view(), self.view)
 
     def delete_topic(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> None:
         """Deletes a topic; returns when it is gone, and raises the cluster's refusal."""
@@ -310,7 +311,7 @@ class ExternalKafka:
 
     def report(self) -> str:
         """The same as `describe`: the rest is not visible from outside, but to a worker."""
-        seen = None if self._view is None else self._view.report()
+        seen = None if self.view is None else self.view.report()
         return self.describe() if seen is None else seen
 
     def check(self) -> None:

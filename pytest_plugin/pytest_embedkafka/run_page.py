@@ -18,10 +18,10 @@ from urllib.parse import quote
 import pytest
 
 from pytest_embedkafka.live import Live, clusters_of, uses_kafka
-from pytest_embedkafka.sharing import find_shared
+from pytest_embedkafka.sharing import find_shared, keep_topics
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka
+    from embedkafka import EmbeddedKafka, Mark
     from embedkafka.page.recorder import Recorder
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -59,6 +59,13 @@ class RunPage:
         if recorder is not None:
             recorder.stop()
             self._documents.append(recorder.document())
+
+    def keep_topics(
+        self, cluster: "EmbeddedKafka", owner: str, since: "Mark | None", listener: str
+    ) -> None:
+        """Keeps the topics of a worker's test on the cluster of all workers."""
+        if (recorder := self._recorders.get(id(cluster))) is not None:
+            recorder.keep_topics(owner, since, listener)
 
     # -- hooks
 
@@ -106,6 +113,8 @@ class RunPage:
                 if (recorder := self._recorders.get(id(cluster))) is not None:
                     recorder.keep_topics(item.nodeid, self._live.marks.get(id(cluster)))
                     self._add_batches(recorder)
+                else:
+                    keep_topics(cluster, item.nodeid)
         return (yield)
 
     @pytest.hookimpl(trylast=True)

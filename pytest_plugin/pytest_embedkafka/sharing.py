@@ -91,9 +91,19 @@ class SharedCluster:
             self._free = [f"WORKER_{number}" for number in range(worker_count)]
             settings["config"] = {**settings["config"], **_listener_settings(self._free)}
         self._cluster = cluster = EmbeddedKafka(**settings).start()
-        self._calls = CallServer("ek-sharing", lambda question: _answer(cluster, question))
+        self._calls = CallServer("ek-sharing", lambda question: self._answer(cluster, question))
         if (page := self._config.stash[LIVE].page) is not None:
             page.attach(cluster, "kafka of all workers")
+
+    def _answer(self, cluster: "EmbeddedKafka", question: Any) -> Any:
+        """Any: a `worker_view.Question`, and what the method returns."""
+        from pytest_embedkafka.worker_view import ALLOWED, KEEP_TOPICS
+
+        if question.method == KEEP_TOPICS:
+            page = self._config.stash[LIVE].page
+            return None if page is None else page.keep_topics(cluster, **question.arguments)
+        assert question.method in ALLOWED
+        return getattr(cluster, question.method)(**question.arguments)
 
 
 class Shared(NamedTuple):
@@ -123,9 +133,8 @@ def _listener_settings(workers: list[str]) -> dict[str, str]:
     }
 
 
-def _answer(cluster: "EmbeddedKafka", question: Any) -> Any:
-    """Any: a `worker_view.Question`, and what the method returns."""
-    from pytest_embedkafka.worker_view import ALLOWED
-
-    assert question.method in ALLOWED
-    return getattr(cluster, question.method)(**question.arguments)
+def keep_topics(cluster: Any, owner: str) -> None:
+    """Keeps a test's topics for the page of the run. Any: only a shared cluster can."""
+    view = getattr(cluster, "view", None)
+    if view is not None:
+        view.keep_topics(owner)

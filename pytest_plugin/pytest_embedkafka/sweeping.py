@@ -7,11 +7,12 @@ Owner: pytest's thread.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_view import ClientView
+    from embedkafka.net.socket_server import Connection
     from pytest_embedkafka.external import ExternalKafka
     from pytest_embedkafka.worker_view import WorkerView
 
@@ -25,6 +26,8 @@ class Found(NamedTuple):
     """Those that this run has created."""
     groups: frozenset[str]
     """All groups of the cluster."""
+    connections: "Mapping[str, Connection]"
+    """Of this worker's clients, if workers share the cluster; those of others are not visible."""
 
 
 class Sweeper:
@@ -55,7 +58,8 @@ class Sweeper:
     def end(self, *, finds_clients: bool) -> list[str]:
         """Deletes the test's topics and groups; warns of those that cannot be deleted.
 
-        Returns the groups that have members. It does not see who else is connected.
+        Returns the groups that have members, and on a cluster that workers share, the clients that
+        are still connected.
         """
         before, self._before = self._before, None
         if before is None:
@@ -63,12 +67,17 @@ class Sweeper:
         topics = self._created() - before.topics
         new = sorted(self._groups() - before.groups) if topics else []
         leaks = [f"group {name} has members" for name in new if not self._sweep(name, topics)]
+        if finds_clients and self._worker is not None:
+            from embedkafka.cluster.restoring.connections import find_left_connected
+
+            leaks += find_left_connected(self._worker.connections, before.connections)
         for name in sorted(topics):
             delete_quietly(self._kafka, name)
         return leaks
 
     def look(self) -> Found:
-        return Found(self._created(), self._groups())
+        connections = {} if self._worker is None else self._worker.connections()
+        return Found(self._created(), self._groups(), connections)
 
     def adopt(self, earlier: Found) -> None:
         before, now = self._before, self.look()
@@ -76,6 +85,10 @@ class Sweeper:
             self._before = Found(
                 before.topics | (now.topics - earlier.topics),
                 before.groups | (now.groups - earlier.groups),
+                {
+                    **before.connections,
+                    **dict(now.connections.items() - earlier.connections.items()),
+                },
             )
 
     def _groups(self) -> frozenset[str]:

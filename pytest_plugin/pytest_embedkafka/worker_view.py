@@ -16,6 +16,7 @@ from pytest_embedkafka.skips import skip_for_listeners
 
 if TYPE_CHECKING:
     from embedkafka import Mark, SeenRequest
+    from embedkafka.net.socket_server import Connection
 
 _TIMEOUT_S: Final = 30
 
@@ -27,8 +28,11 @@ class Question(NamedTuple):
     arguments: dict[str, Any]
 
 
+KEEP_TOPICS: Final = "keep_topics"
+"""A question for the page of the run."""
 ALLOWED: Final = frozenset(
     {
+        "_connections",
         "await_compaction",
         "await_retention",
         "compact",
@@ -99,6 +103,18 @@ class WorkerView:
         if self._listener is None:
             return None
         return str(self._ask("report", since=self._begun, listener=self._listener))
+
+    def connections(self) -> "dict[str, Connection]":
+        """Those of this worker's clients, by their ids."""
+        if self._listener is None:
+            return {}
+        found: dict[str, Connection] = self._ask("_connections", listener=self._listener)
+        return found
+
+    def keep_topics(self, owner: str) -> None:
+        """Keeps the test's topics for the page of the run, before they are deleted."""
+        if self._listener is not None:
+            self._ask(KEEP_TOPICS, owner=owner, since=self._begun, listener=self._listener)
 
     def await_retention(self, topic: str) -> None:
         self._ask("await_retention", topic=self._own(topic))

@@ -296,6 +296,46 @@ def test_what_a_test_leaves_in_use_is_a_warning_or_an_error(
     result.stdout.fnmatch_lines(said)
 
 
+@pytest.mark.parametrize("strict", [False, True], ids=["warning", "error"])
+def test_a_worker_hears_of_its_own_clients_on_a_shared_cluster(
+    pytester: pytest.Pytester, run: Any, strict: bool
+) -> None:
+    pytester.makepyfile(SHARED_LEAKS)
+    options = ["--kafka-xdist=shared", "--kafka-brokers=2", "-n2"]
+    result = run(*options, *(["--kafka-strict"] if strict else []))
+    left = {"errors": 1} if strict else {"warnings": 1}
+    result.assert_outcomes(passed=8, **left)
+    result.stdout.fnmatch_lines(["*the test left in use: client forgotten (*) is connected from *"])
+    result.stdout.no_fnmatch_line("*the test left in use: client busy*")
+
+
+SHARED_LEAKS = """
+import pytest
+from confluent_kafka import Producer
+
+left = []
+
+def producer(kafka, topic, name):
+    made = Producer({"bootstrap.servers": kafka.bootstrap_servers, "client.id": name})
+    made.produce(topic.name, "x")
+    assert made.flush(20) == 0
+    return made
+
+@pytest.mark.parametrize("number", range(6))
+def test_closes(kafka, kafka_topic, number):
+    busy = producer(kafka, kafka_topic, "busy")
+
+@pytest.fixture(scope="module")
+def wide(kafka):
+    return producer(kafka, kafka.topic("wide"), "wide")
+
+def test_leaves_one(kafka, kafka_topic):
+    left.append(producer(kafka, kafka_topic, "forgotten"))
+
+def test_wide(wide): pass
+"""
+
+
 CLOSED = """
 import gc
 import unittest

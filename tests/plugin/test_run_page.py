@@ -103,6 +103,15 @@ def test_all_workers_are_on_one_page(pytester: pytest.Pytester, mode: str) -> No
     ]
     expected = [*((f"test_right[{n}]", "passed") for n in range(4)), ("test_wrong", "failed")]
     assert sorted(spans) == expected
+    topics = {
+        topic["name"].partition("-")[0]: (topic["owner"].rpartition("::")[2], topic["records"])
+        for cluster in data["clusters"]
+        for topic in cluster["state"]["topics"]
+    }
+    for number in range(4):
+        owner, records = topics[f"orders{number}"]
+        assert owner == f"test_right[{number}]"
+        assert [record["value"]["text"] for record in records] == ["x"]
 
 
 def test_pytest_html_links_the_page(pytester: pytest.Pytester) -> None:

@@ -11,7 +11,7 @@ plugin).
 
 import gc
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from embedkafka.cluster.brokers import Brokers
@@ -32,6 +32,10 @@ _ASK_AGAIN_MS: Final = 5
 _JAVA: Final = "apache-kafka-java"
 
 
+Find = Callable[[], Mapping[str, Connection]]
+"""Finds the connections that there are now, by their ids."""
+
+
 class Client(NamedTuple):
     """How a client introduces itself."""
 
@@ -43,26 +47,27 @@ class Client(NamedTuple):
         return f"client {self.client_id or '-'}" + (f" ({self.software})" if self.software else "")
 
 
-def find_connections(brokers: Brokers) -> dict[str, Connection]:
-    """The connections of clients to the brokers that run, by their ids."""
+def find_connections(brokers: Brokers, listener: str | None = None) -> dict[str, Connection]:
+    """The connections of clients to the brokers that run, by their ids; perhaps of one listener."""
     return {
         connection.id: connection
         for handle in brokers.running()
         if not handle.is_paused  # it does not notice that a client has left
         for connection in handle.require_broker().client_connections()
+        if listener in (None, connection.listener)
     }
 
 
-def find_left_connected(brokers: Brokers, before: Mapping[str, Connection]) -> list[str]:
+def find_left_connected(find: Find, before: Mapping[str, Connection]) -> list[str]:
     """Says which clients have connected since `before` and still are.
 
     A client that is gone may be noticed a moment later: by its broker, or by Python, if its object
     is garbage in a cycle.
     """
-    left = _await_leaving(brokers, before, _NOTICE_MS)
+    left = _await_leaving(find, before, _NOTICE_MS)
     if left:
         gc.collect()
-        left = _await_leaving(brokers, before, _PATIENCE_MS)
+        left = _await_leaving(find, before, _PATIENCE_MS)
     return [
         f"{client} is connected from {', '.join(sorted(addresses))}"
         for client, addresses in sorted(left.items())
@@ -70,12 +75,12 @@ def find_left_connected(brokers: Brokers, before: Mapping[str, Connection]) -> l
 
 
 def _await_leaving(
-    brokers: Brokers, before: Mapping[str, Connection], patience_ms: int
+    find: Find, before: Mapping[str, Connection], patience_ms: int
 ) -> dict[Client, list[str]]:
     """The clients that are still there after so long."""
     deadline_ms = REAL_TIME.monotonic_ms() + patience_ms
     pause = leaf_condition("clients to leave")
-    while left := _left(brokers, before):
+    while left := _left(find(), before):
         now_ms = REAL_TIME.monotonic_ms()
         if now_ms > deadline_ms:
             return left
@@ -84,8 +89,9 @@ def _await_leaving(
     return {}
 
 
-def _left(brokers: Brokers, before: Mapping[str, Connection]) -> dict[Client, list[str]]:
-    now = find_connections(brokers)
+def _left(
+    now: Mapping[str, Connection], before: Mapping[str, Connection]
+) -> dict[Client, list[str]]:
     new = now.keys() - before.keys()
     if not new:
         return {}

@@ -147,7 +147,7 @@ class Isolation:
         if before is None:
             return []
         was_broken = self._end_faults(before) | self._mend_brokers(before)
-        connected = find_left_connected(self._brokers, before.connections) if finds_clients else []
+        connected = self._left_connected(before) if finds_clients else []
         leaks: list[str] = []
         if was_broken or not self._used_only_topics():
             leaks = self._forget_coordinated(before)
@@ -264,6 +264,9 @@ class Isolation:
         return frozenset(self._files.names(self._scratch) if exists else ())
 
     # -- putting right
+
+    def _left_connected(self, before: Footprint) -> list[str]:
+        return find_left_connected(lambda: find_connections(self._brokers), before.connections)
 
     def _end_faults(self, before: Footprint) -> bool:
         """Returns whether brokers were cut off from each other."""
