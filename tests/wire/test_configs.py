@@ -364,6 +364,16 @@ def test_what_clients_are_told_cannot_change_while_a_broker_runs(raw: RawClient)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
+def test_a_kerberos_setting_may_change_where_nobody_logs_in(raw: RawClient) -> None:
+    """librdkafka's own tests change this one to see whether brokers can be altered."""
+    key = "sasl.kerberos.min.time.before.relogin"
+    assert not describe(raw, BROKER, "1", keys=[key])[key].read_only
+    assert alter(raw, BROKER, "1", (key, SET, "58000")).error_code == ErrorCode.NONE
+    await_value(raw, BROKER, "1", key, "58000")
+    assert alter(raw, BROKER, "1", (key, DELETE, None)).error_code == ErrorCode.NONE
+    await_value(raw, BROKER, "1", key, "60000")
+
+
 def test_each_resource_of_a_request_stands_for_itself(
     raw: RawClient, topic: str, unique: Unique
 ) -> None:

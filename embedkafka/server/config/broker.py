@@ -9,13 +9,13 @@ from typing import Final
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import ConfigKey, ConfigValue
-from embedkafka.server.config.inert import find_inert
+from embedkafka.server.config.inert import Inert, find_inert
 from embedkafka.server.config.listener_keys import (
     LISTENER_PREFIX,
     find_listener_key,
     require_listener_key,
 )
-from embedkafka.server.config.listeners import plan_listeners
+from embedkafka.server.config.listeners import plan_listeners, speaks_sasl
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 
 _MIN_DEDUPE_BYTES: Final = 1024 * 1024
@@ -88,6 +88,16 @@ def holds_here(name: str, value: object) -> bool:
     """Whether ignoring the setting gives `value` anyway, because it is the default."""
     key = BROKER_KEYS.get(name)
     return key is not None and key.parse(value) == key.default
+
+
+def find_inert_in(config: "BrokerConfig", name: str) -> Inert | None:
+    """Like `find_inert`; None also where the setting would do nothing on Apache Kafka either.
+
+    Those are Kerberos's, on a broker without a listener that speaks SASL.
+    """
+    if name.startswith("sasl.kerberos.") and not speaks_sasl(config.given):
+        return None
+    return find_inert(name)
 
 
 class BrokerConfig:

@@ -12,6 +12,7 @@ The rules:
 - Any other setting produces a `ConfigWarning`, unless its value is in force anyway.
 - Changing a broker setting at run time answers INVALID_REQUEST with the reason. Kafka would accept
   some of these changes; a success here would be a lie. DescribeConfigs shows them as read-only.
+- Kerberos's settings may change on a broker without SASL, where Kafka would not use them either.
 - A topic setting is accepted silently if Kafka without tiered storage ignores it too.
 """
 

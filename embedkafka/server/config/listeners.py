@@ -127,6 +127,12 @@ def plan_listeners(
     return Listeners(all=tuple(listeners), inter_broker=inter_broker)
 
 
+def speaks_sasl(given: Settings) -> bool:
+    """Whether clients or brokers log in with SASL on one of the listeners."""
+    planned = plan_listeners(given, host="", control_host="")
+    return any(listener.protocol.startswith("SASL_") for listener in planned.all)
+
+
 def parse_listeners(given: Settings, key: str) -> list[Address]:
     """The items of `listeners` or `advertised.listeners`; none if it is not given."""
     found = [

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.config.broker import BrokerConfig, find_broker_key
+from embedkafka.server.config.broker import BrokerConfig, find_broker_key, find_inert_in
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.client_metrics import CLIENT_METRICS_KEYS
 from embedkafka.server.config.definition import (
@@ -20,7 +20,6 @@ from embedkafka.server.config.definition import (
 )
 from embedkafka.server.config.dynamic import BROKERS, DynamicConfig
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
-from embedkafka.server.config.inert import find_inert
 from embedkafka.server.config.topic import broker_default
 from embedkafka.server.config.topic_keys import HIDDEN, SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY
@@ -117,7 +116,7 @@ def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
             key,
             _shown(key, config.broker[name]),
             _synonyms(_family(name), layers),
-            read_only=key.update is READ_ONLY or find_inert(name) is not None,
+            read_only=key.update is READ_ONLY or find_inert_in(config.broker, name) is not None,
         )
 
 

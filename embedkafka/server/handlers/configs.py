@@ -19,7 +19,12 @@ from embedkafka.protocol.messages.configs import (
 from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server import loggers
-from embedkafka.server.config.broker import BrokerConfig, check_change, find_broker_key
+from embedkafka.server.config.broker import (
+    BrokerConfig,
+    check_change,
+    find_broker_key,
+    find_inert_in,
+)
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.client_metrics import CLIENT_METRICS, check_client_metrics
 from embedkafka.server.config.definition import (
@@ -36,7 +41,6 @@ from embedkafka.server.config.definition import (
 from embedkafka.server.config.docs import documentation
 from embedkafka.server.config.dynamic import BROKERS, GROUPS, TOPICS
 from embedkafka.server.config.group import GROUP_KEYS, parse_group_settings
-from embedkafka.server.config.inert import find_inert
 from embedkafka.server.config.listener_keys import (
     LIMITS,
     LISTENER_PREFIX,
@@ -446,7 +450,7 @@ def _check_broker_settings(
     """The typed values; refuses keys that cannot change at run time or have no effect."""
     parsed: dict[str, ConfigValue] = {}
     for name, text in new.items():
-        key, inert = find_broker_key(name), find_inert(name)
+        key, inert = find_broker_key(name), find_inert_in(current, name)
         is_changed = old.get(name) != text
         if is_changed and key is not None:
             _check_may_change(name, key, per_broker=per_broker)

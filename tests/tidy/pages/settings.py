@@ -105,7 +105,8 @@ Every other setting of Kafka works, including changes at run time. These do not:
 - Setting one produces a `ConfigWarning` (the command prints a line on stderr), unless the value is
   the default.
 - Setting one marked *refused* raises `ConfigError`.
-- Changing one at run time answers INVALID_REQUEST with the reason.
+- Changing one at run time answers INVALID_REQUEST with the reason. Those of Kerberos may change on
+  a broker without SASL, where Kafka would not use them either.
 
 A name that ends in a dot stands for all names that begin with it.
 

@@ -6,6 +6,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.config.broker import (
     BrokerConfig,
     check_change,
+    find_inert_in,
     idle_settings,
     parse_broker_settings,
 )
@@ -230,3 +231,11 @@ def test_every_key_without_effect_says_what_it_would_do() -> None:
     listed = {name for name in BROKER_KEYS if find_inert(name) is not None}
     unlisted = {name for name in INERT if not any(key.startswith(name) for key in listed)}
     assert set(INERT_DOCS) == listed | unlisted | set(INERT_TOPIC)
+
+
+def test_kerberos_matters_only_where_a_listener_speaks_sasl() -> None:
+    name = "sasl.kerberos.min.time.before.relogin"
+    secured = {"listeners": "SASL_SSL://:0", "security.inter.broker.protocol": "SASL_SSL"}
+    assert find_inert_in(BrokerConfig({}), name) is None
+    assert find_inert_in(BrokerConfig(secured), name) == find_inert(name)
+    assert find_inert_in(BrokerConfig({}), "num.replica.fetchers") is not None
