@@ -183,10 +183,12 @@ class GroupService:
         client_host: str,
         version: int,
         reply: Callable[[ConsumerGroupHeartbeatResponse], None],
+        may_see: Callable[[str], bool] | None = None,
     ) -> None:
         """Lets a member join, stay in, or leave a consumer group.
 
         Any broker refuses a request that makes no sense, even if it is not the coordinator.
+        `may_see` says which topics its client may describe, where there is an authorizer.
         """
         call = ConsumerHeartbeatCall(
             request=request,
@@ -194,6 +196,7 @@ class GroupService:
             client_host=client_host,
             version=version,
             reply=reply,
+            may_see=may_see,
         )
         try:
             refuse_invalid(call, self._config.consumer_assignors)

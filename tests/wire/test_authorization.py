@@ -780,6 +780,35 @@ def test_a_deletion_tells_only_those_who_may_describe_what_does_not_exist(
     assert delete(None, known.topic_id) == (NO_TOPIC, HIDDEN)
 
 
+def test_a_regular_expression_finds_visible_topics_only(secured: Secured, raw: RawClient) -> None:
+    group, member = f"by-pattern-{next(_serial)}", str(uuid.uuid4())
+    secured.grant(allow("READ", group=group), allow("DESCRIBE", topic=TOPIC))
+    asked = core.MetadataRequest(topics=[core.MetadataRequest.Topic(name=TOPIC)])
+    visible = raw.call(asked, 12).topics[0].topic_id
+    epoch = 0
+
+    def assigned() -> set[uuid.UUID]:
+        nonlocal epoch
+        answer = raw.call(
+            cg.ConsumerGroupHeartbeatRequest(
+                group_id=group,
+                member_id=member,
+                member_epoch=epoch,
+                rebalance_timeout_ms=300_000,
+                subscribed_topic_regex=f"({TOPIC}|{HIDDEN})",
+                server_assignor="uniform",
+                topic_partitions=[],
+            ),
+            1,
+        )
+        assert answer.error_code == ErrorCode.NONE, answer.error_message
+        epoch = answer.member_epoch
+        found = answer.assignment.topic_partitions if answer.assignment else ()
+        return {one.topic_id for one in found}
+
+    assert eventually(assigned, "the member has topics") == {visible}
+
+
 def listed_groups(raw: RawClient) -> set[str]:
     return {group.group_id for group in raw.call(groups.ListGroupsRequest(), 4).groups}
 

@@ -133,6 +133,7 @@ class ConsumerGroups:
             records=records,
             out=out,
             now_ms=now_ms,
+            may_see=heartbeat.may_see,
         )
         self._member_timers.restart_session(group_id, stepped, out)
         has_news = heartbeat.is_full or stepped.assigned != member.assigned

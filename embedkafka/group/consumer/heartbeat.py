@@ -36,6 +36,8 @@ class ConsumerHeartbeatCall:
     client_host: str
     version: int
     reply: Callable[[ConsumerGroupHeartbeatResponse], None]
+    may_see: Callable[[str], bool] | None = None
+    """Whether the client may describe a topic; None where there is no authorizer."""
 
     @property
     def group_id(self) -> str:

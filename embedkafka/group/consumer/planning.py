@@ -4,7 +4,7 @@ Nothing here changes the group. Functions that have records to store add them to
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.consumer.assignment import (
@@ -46,15 +46,18 @@ def plan(
     *,
     assignors: Sequence[str],
     now_ms: int,
+    may_see: Callable[[str], bool] | None = None,
 ) -> Plan:
     """Raises the group's epoch if members or topics changed, and then makes a new assignment.
 
     `before` and `after` are the member before its heartbeat and as the heartbeat describes it. The
-    members choose one of `assignors`.
+    members choose one of `assignors`. The client may describe the topics that `may_see` says, or
+    all.
     """
     members = {m.member_id: m for m in group.members.values() if not _replaces(after, m)}
     members[after.member_id] = after
-    resolved = _resolve(group, members.values(), topics, records, now_ms)
+    found = _visible(group, members.values(), after, topics, may_see)
+    resolved = _record_resolved(group, found, records, now_ms)
     subscriptions = {m.member_id: group.topics_of(m, resolved) for m in members.values()}
     metadata = metadata_of(subscriptions.values(), topics)
     epoch = group.group_epoch
@@ -82,7 +85,11 @@ def remove_members(
     """Removes members; another member's next heartbeat assigns their partitions."""
     records = [record for m in member_ids for record in _removal_records(group.group_id, m)]
     others = [m for m in group.members.values() if m.member_id not in member_ids]
-    resolved = _resolve(group, others, topics, records, now_ms)
+    found = {
+        regex: group.resolved[regex].intersection(topics) if regex in group.resolved else names
+        for regex, names in _resolved(others, topics).items()
+    }
+    resolved = _record_resolved(group, found, records, now_ms)
     metadata = metadata_of((group.topics_of(m, resolved) for m in others), topics)
     if metadata != group.subscription_metadata:
         records.append(subscription_metadata_record(group.group_id, metadata))
@@ -130,19 +137,43 @@ def metadata_of(subscriptions: Iterable[frozenset[str]], topics: Topics) -> Topi
     return {name: topics[name] for name in sorted(names) if name in topics}
 
 
-def _resolve(
+def _resolved(members: Iterable[ConsumerMember], topics: Topics) -> dict[str, frozenset[str]]:
+    """The topics that the members' regular expressions match."""
+    expressions = {member.subscribed_topic_regex for member in members}
+    return {regex: resolve(regex, topics) for regex in expressions if regex}
+
+
+def _visible(
     group: ConsumerGroup,
-    members: Iterable[ConsumerMember],
+    members: Collection[ConsumerMember],
+    after: ConsumerMember,
     topics: Topics,
+    may_see: Callable[[str], bool] | None,
+) -> dict[str, frozenset[str]]:
+    """The topics that expressions match, without those that no client using one may describe.
+
+    What a client may see decides about the expression of its own member only. A topic that another
+    client has found stays, or members with different rights would take turns.
+    """
+    found = _resolved(members, topics)
+    users = Counter(member.subscribed_topic_regex for member in members)
+    for regex, names in found.items():
+        is_own = regex == after.subscribed_topic_regex
+        if is_own and may_see is not None:
+            kept = group.resolved.get(regex, frozenset()) if users[regex] > 1 else ()
+            found[regex] = names.intersection([*kept, *filter(may_see, names)])
+        elif not is_own:
+            found[regex] = names.intersection(group.resolved.get(regex, names))
+    return found
+
+
+def _record_resolved(
+    group: ConsumerGroup,
+    resolved: Mapping[str, frozenset[str]],
     records: list[LogRecord],
     now_ms: int,
 ) -> Mapping[str, frozenset[str]]:
-    """Resolves the members' regular expressions, and drops those that no member uses."""
-    resolved = {
-        regex: resolve(regex, topics)
-        for regex in {m.subscribed_topic_regex for m in members}
-        if regex
-    }
+    """Stores what expressions match, and drops those that no member uses."""
     for regex, names in resolved.items():
         if group.resolved.get(regex) != names:
             records.append(regex_record(group.group_id, regex, names, now_ms=now_ms))

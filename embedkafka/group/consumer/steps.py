@@ -4,7 +4,7 @@ Owner: the `coordinator` loop, through the shard.
 Not here: which request leads to which step (`groups.py`, `classic_members.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord, Stored
@@ -58,10 +58,12 @@ class ConsumerSteps:
         records: list[LogRecord],
         out: Decisions,
         now_ms: int,
+        may_see: Callable[[str], bool] | None = None,
     ) -> ConsumerMember:
         """Makes a new assignment if the member or the topics changed, and advances the member.
 
-        `before` and `after` are the member before its request and as the request describes it.
+        `before` and `after` are the member before its request and as the request describes it. Its
+        client may describe the topics that `may_see` says, or all.
         """
         if after != before:
             records.append(member_record(group.group_id, after.member_id, after))
@@ -73,6 +75,7 @@ class ConsumerSteps:
             records,
             assignors=self._config.consumer_assignors,
             now_ms=now_ms,
+            may_see=may_see,
         )
         if after.is_reconciled_to(goal.epoch):
             return after

@@ -81,6 +81,10 @@ class Checks:
     def may_cluster(self, operation: AclOperation, *, quiet: bool = False) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
 
+    def may_see_topic(self, name: str) -> bool:
+        """Whether the client may describe a topic that it has not asked for by name."""
+        return self.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name, quiet=True)
+
     def may_some(self, operation: AclOperation, kind: ResourceType) -> bool:
         """Whether the client may do this to at least one resource of the type."""
         return self._authorizer.allows_any(self._principal, self._host, operation, kind)

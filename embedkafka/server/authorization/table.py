@@ -200,7 +200,7 @@ RULES: Final[Mapping[ApiKey, Rule]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _rule(
         "group_guards.consumer_group_heartbeat",
         (Op.READ, _GROUP),
-        (Op.DESCRIBE, _TOPIC, "for topics that the member subscribes to by name"),
+        (Op.DESCRIBE, _TOPIC, "for topics by name; an expression finds the visible ones only"),
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _rule(
         "group_guards.consumer_group_describe",

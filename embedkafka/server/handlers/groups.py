@@ -171,7 +171,12 @@ def consumer_group_heartbeat(
     if not _has_consumer_groups(broker):
         return heartbeat_error(ErrorCode.UNSUPPORTED_VERSION)
     broker.groups.consumer_group_heartbeat(
-        request, context.client_id, context.client_host, context.version, context.reply
+        request,
+        context.client_id,
+        context.client_host,
+        context.version,
+        context.reply,
+        None if context.checks is None else context.checks.may_see_topic,
     )
     return LATER
 

@@ -1,5 +1,6 @@
 """Consumer groups (KIP-848), driven by a small client that follows the protocol."""
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,9 +57,10 @@ class Consumer:
         coordinator = self.coordinator
         request = ConsumerGroupHeartbeatRequest(**values)
         service = coordinator.service
-        return coordinator.send(
-            service.consumer_group_heartbeat, request, "client", "/127.0.0.1", 1
+        heartbeat = functools.partial(
+            service.consumer_group_heartbeat, may_see=self.settings.get("may_see")
         )
+        return coordinator.send(heartbeat, request, "client", "/127.0.0.1", 1)
 
     def reported(self) -> list[Any]:
         return [
@@ -239,6 +241,37 @@ def test_regular_expressions_are_resolved_again_and_again(topics: Coordinator) -
     settle(consumer)
     assert (consumer.has("orders-eu"), consumer.has()) == (set(), {0, 1, 2, 3})
     assert group_of(topics).resolved == {}
+
+
+def test_an_expression_finds_what_its_clients_may_see(topics: Coordinator) -> None:
+    topics.catalog.counts.update({"orders-eu": 1, "orders-us": 2})
+    visible = {"orders-eu"}
+    shared = {"topics": (), "regex": "orders-.*"}
+    consumer = Consumer(topics, "m1", may_see=visible.__contains__, **shared).beat()
+    assert (consumer.has("orders-eu"), consumer.has("orders-us")) == ({0}, set())
+    visible.add("orders-us")
+    consumer.beat()
+    assert consumer.has("orders-us") == {0, 1}
+    visible.remove("orders-us")
+    settle(consumer)
+    assert (consumer.has("orders-eu"), consumer.has("orders-us")) == ({0}, set())
+
+
+def test_clients_with_different_rights_do_not_take_turns(topics: Coordinator) -> None:
+    topics.catalog.counts.update({"orders-eu": 1, "orders-us": 2})
+    shared = {"topics": (), "regex": "orders-.*"}
+    first = Consumer(topics, "m1", may_see={"orders-eu"}.__contains__, **shared).beat()
+    second = Consumer(topics, "m2", may_see={"orders-us"}.__contains__, **shared)
+    settle(second, first)
+    assert group_of(topics).resolved == {"orders-.*": {"orders-eu", "orders-us"}}
+    epoch = group_of(topics).group_epoch
+    Consumer(topics, "m3", may_see=lambda name: False).beat()  # has no say in the others' topics
+    settle(second, first)
+    assert group_of(topics).resolved == {"orders-.*": {"orders-eu", "orders-us"}}
+    assert group_of(topics).group_epoch == epoch + 1
+    second.leave()
+    first.beat()
+    assert group_of(topics).resolved == {"orders-.*": {"orders-eu"}}
 
 
 def test_the_assignor_that_most_members_name_decides(topics: Coordinator) -> None:
