@@ -20,6 +20,7 @@ from embedkafka.protocol.messages import consumer_groups as cg
 from embedkafka.protocol.messages import core, groups, quorum, security, topics
 from embedkafka.protocol.messages import transactions as t
 from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.addresses import parse_address
 from embedkafka.security.acl.acls import Acl, PatternType
 from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.authorization.checks import Checks
@@ -896,6 +897,79 @@ def test_a_denial_wins_over_permissions(secured: Secured, raw: RawClient) -> Non
     secured.grant(*EVERYTHING, Acl.deny(ANYONE, "WRITE", topic=TOPIC))
     assert codes(raw.call(produced(TOPIC), 9)) == {NO_TOPIC}
     assert codes(raw.call(produced(HIDDEN), 9)) == set()
+
+
+def may_write(raw: RawClient, topic: str = TOPIC) -> bool:
+    return NO_TOPIC not in codes(raw.call(produced(topic), 9))
+
+
+@pytest.mark.parametrize(
+    ("acls", "allowed"),
+    [
+        ([allow("WRITE", topic=TOPIC)], True),
+        ([allow("WRITE", topic="*")], True),
+        ([allow("WRITE", topic="vis", prefixed=True)], True),
+        ([allow("WRITE", topic="vis")], False),
+        ([allow("WRITE", topic="*", prefixed=True)], False),
+        ([allow("WRITE", topic="hid", prefixed=True)], False),
+        ([allow("ALL", topic=TOPIC)], True),
+        ([allow("READ", topic=TOPIC)], False),
+        ([Acl.allow("*", "WRITE", topic=TOPIC)], True),
+        ([Acl.allow("somebody", "WRITE", topic=TOPIC)], False),
+        ([allow("WRITE", topic=TOPIC), Acl.deny("*", "WRITE", topic="*")], False),
+        ([allow("WRITE", topic=TOPIC), Acl.deny(ANYONE, "ALL", topic="vis", prefixed=True)], False),
+        ([allow("WRITE", topic=TOPIC), Acl.deny(ANYONE, "READ", topic=TOPIC)], True),
+        ([allow("WRITE", topic=TOPIC), Acl.deny(ANYONE, "DESCRIBE", topic=TOPIC)], True),
+        ([allow("WRITE", topic=TOPIC), Acl.deny("somebody", "WRITE", topic=TOPIC)], True),
+        ([allow("WRITE", topic=TOPIC), Acl.deny(ANYONE, "WRITE", topic=HIDDEN)], True),
+        ([allow("WRITE", topic=TOPIC, host="127.0.0.1")], True),
+        ([allow("WRITE", topic=TOPIC, host="127.0.0.2")], False),
+        ([allow("WRITE", topic=TOPIC, host="127.0.0.0/8")], False),
+        (
+            [allow("WRITE", topic=TOPIC), Acl.deny("*", "WRITE", topic=TOPIC, host="127.0.0.1")],
+            False,
+        ),
+        (
+            [allow("WRITE", topic=TOPIC), Acl.deny("*", "WRITE", topic=TOPIC, host="127.0.0.2")],
+            True,
+        ),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else None,
+)
+def test_patterns_principals_hosts_and_denials(
+    secured: Secured, raw: RawClient, acls: list[Acl], allowed: bool
+) -> None:
+    secured.grant(*acls)
+    assert may_write(raw) is allowed
+
+
+@pytest.mark.parametrize(
+    ("right", "implies"),
+    [
+        ("READ", True),
+        ("WRITE", True),
+        ("DELETE", True),
+        ("ALTER", True),
+        ("CREATE", False),
+        ("ALTER_CONFIGS", False),
+        ("DESCRIBE_CONFIGS", False),
+    ],
+)
+def test_some_rights_imply_the_right_to_describe(
+    secured: Secured, raw: RawClient, right: str, implies: bool
+) -> None:
+    secured.grant(allow(right, topic=TOPIC))
+    assert names(secured, raw) == ({TOPIC} if implies else set())
+    secured.grant(allow(right, topic=TOPIC), Acl.deny(ANYONE, "DESCRIBE", topic=TOPIC))
+    assert names(secured, raw) == set()
+
+
+def test_a_client_from_elsewhere_has_the_rights_of_its_host(secured: Secured) -> None:
+    secured.grant(allow("WRITE", topic=TOPIC, host="127.0.0.2"))
+    address = parse_address(secured.bootstrap_servers)
+    with RawClient(*address, from_host="127.0.0.2") as elsewhere, secured.connect() as here:
+        assert may_write(elsewhere)
+        assert not may_write(here)
 
 
 def bits(*operations: str) -> int:
