@@ -1,8 +1,9 @@
 """What Spark tests cost in CPU seconds: from `pytest` to the first green test, and each query more.
 
 Each line changes one setting. Java, Python and the brokers count. Rounds alternate between the
-lines, so that a busy moment of the machine meets them all, and the table shows medians. It reads
-/proc, so it runs on Linux.
+lines, so that a busy moment of the machine meets them all, and the table shows medians. pytest
+loads no other plugin than ours, and Python keeps its bytecode: what a machine for development adds
+is in no line. It reads /proc, so it runs on Linux.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from embedkafka.spark.class_archive import AT_ITS_ADDRESS
 from embedkafka.spark.connector.jar_cache import cache_home
 from embedkafka.spark.quick_classes import SWITCH
 
@@ -91,18 +93,20 @@ _SPARKS_OWN: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT,
 }
 _HELPER: Final = "-Djdk.lang.Process.launchMechanism=POSIX_SPAWN"
+_JAVAS_HEAP: Final = "-Xms0"
+_ANY_ADDRESS: Final = "-XX:ArchiveRelocationMode=1"
 SETTINGS: Final = (
     Setting(
         name="nothing of this",
         archived=False,
         quick_classes=False,
-        java=_HELPER,
+        java=f"{_HELPER} {_JAVAS_HEAP}",
         config=_SPARKS_OWN,
     ),
     Setting(
         name="archive only",
         quick_classes=False,
-        java=_HELPER,
+        java=f"{_HELPER} {_JAVAS_HEAP} {_ANY_ADDRESS}",
         config=_SPARKS_OWN,
     ),
     Setting(name="as it is"),
@@ -115,6 +119,8 @@ SETTINGS: Final = (
     Setting(name="small pages", config={"spark.buffer.pageSize": "2m"}),
     Setting(name="a helper per process", java=_HELPER),
     Setting(name="optimised machine code", java="-XX:TieredStopAtLevel=4"),
+    Setting(name="Java's heap", java=_JAVAS_HEAP),
+    Setting(name="archive at any address", java=_ANY_ADDRESS),
     Setting(name="larger heap", java="-Xms512m -Xmn256m"),
     Setting(name="late compilation", java="-XX:CompileThresholdScaling=4"),
     Setting(name="little inlining", java="-XX:C1MaxInlineSize=10 -XX:C1MaxInlineLevel=2"),
@@ -173,7 +179,8 @@ def _write_archive(folder: Path, quick_classes: bool) -> Path:
 def _measure(setting: Setting, folder: Path, archives: Mapping[bool, Path]) -> Cost:
     """With the archive as an option of its own: another Java option would want another archive."""
     archive = archives[setting.quick_classes] if setting.archived else None
-    used = f"-XX:SharedArchiveFile={archive} -Xlog:disable" if archive else ""
+    options = (f"-XX:SharedArchiveFile={archive}", *AT_ITS_ADDRESS, "-Xlog:disable")
+    used = " ".join(options) if archive else ""
     java = f"{used} {setting.java}".strip()
     config = {**setting.config, **({"spark.driver.extraJavaOptions": java} if java else {})}
     config[SWITCH] = str(setting.quick_classes).lower()
@@ -191,10 +198,16 @@ def _run(folder: Path, *arguments: str, environ: Mapping[str, str]) -> list[floa
     marks = folder / "marks"
     marks.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kafka-brokers=1"]
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    python = {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_PLUGINS": "pytest_embedkafka.plugin",
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+    }
     subprocess.run(
         [*command, *arguments, "test_queries.py"],
         cwd=folder,
-        env={**os.environ, **environ, "MARKS": str(marks)},
+        env={**kept, **python, **environ, "MARKS": str(marks)},
         stdout=subprocess.DEVNULL,
         timeout=600,
         check=True,

@@ -52,6 +52,10 @@ _EXTRA_CLASS_PATH: Final = "spark.driver.extraClassPath"
 #: A test run is too short for optimised machine code to pay: these halve the CPU of a first test.
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+#: A first test fills a heap of this size again and again. Java would start with a 64th of the
+#: machine's memory, and the kernel clears each page of it when it is first touched.
+_SMALL_HEAP: Final = "-Xms96m"
+
 #: Hadoop runs `chmod` for every file of a checkpoint. From 13 on, Java starts a helper before each
 #: process; from 22 on, it is about to drop the older way. Linux only.
 _NO_HELPER: Final = "-Djdk.lang.Process.launchMechanism=VFORK"
@@ -191,6 +195,7 @@ def _settings(
         _EXTRA_JAVA_OPTIONS: _joined(
             " ",
             _JAVA_OPTIONS,
+            _SMALL_HEAP,
             quick_processes(os.environ),
             temporary,
             given.get(_EXTRA_JAVA_OPTIONS),

@@ -213,6 +213,13 @@ def test_ci_uses_an_archive_but_makes_none(launch: Launch, make: Any, opened: An
         assert "SharedArchiveFile" in archive.java_options
 
 
+def test_java_maps_an_archive_at_its_address(launch: Launch, make: Any, opened: Any) -> None:
+    """Elsewhere it would correct all the addresses in it."""
+    make(launch)
+    with opened(launch) as archive:
+        assert "-XX:ArchiveRelocationMode=0" in archive.java_options
+
+
 def test_no_means_no(launch: Launch, make: Any, opened: Any) -> None:
     make(launch)
     with opened(launch, NO) as archive:

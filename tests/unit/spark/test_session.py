@@ -107,6 +107,12 @@ def test_java_options_are_added_to_ours(settings: Any) -> None:
     assert "-XX:+UseSerialGC" in made["spark.driver.extraJavaOptions"]
 
 
+def test_the_heap_starts_small_and_the_caller_may_start_it_larger(settings: Any) -> None:
+    made = settings(spark_driver_extraJavaOptions="-Xms1g")["spark.driver.extraJavaOptions"]
+    assert "-Xms96m" in made
+    assert made.index("-Xms96m") < made.index("-Xms1g"), "Java takes the last one"
+
+
 def start(given: Any, **environ: Any) -> Any:
     """Starts a session in a separate process and returns its output."""
     kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
