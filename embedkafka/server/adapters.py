@@ -108,36 +108,42 @@ class DiskFailures:
 
     The controller then orders all replicas of this broker again, and learns from the answers which
     are online. While the store is unreachable, the report waits for the next session.
+
+    Any thread may ask for a report, also while one is being made. It counts before it looks whether
+    an earlier one is still to come; `_tell` looks the other way round, so none is forgotten.
     """
 
     def __init__(self, broker_id: BrokerId, zk: KafkaZk, background: Scheduler) -> None:
         self._broker_id = broker_id
         self._zk = zk
         self._background = background
-        self._untold = False
+        self._wanted = self._told = 0
         zk.store.on_session_change(self._on_session_change)
 
     def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
-        self._untold = True
+        self._wanted += 1
         self._tell()
 
     def on_postponed(self) -> None:
-        if not self._untold:
-            self._untold = True
+        self._wanted += 1
+        if self._told == self._wanted - 1:
             self._background.once("log-dir-event", _POSTPONED_MS, self._tell)
 
     def _on_session_change(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and self._untold:
+        if state is SessionState.CONNECTED and self._told != self._wanted:
             # The thread that reports the session may be the one that carries the request.
             self._background.once("log-dir-event", 0, self._tell)
 
     def _tell(self) -> None:
+        wanted = self._wanted
         try:
             self._zk.notify_log_dir_failure(self._broker_id)
         except (ConnectionLoss, SessionExpired) as error:
             _LOG.warning("the controller learns of a failed log directory later: %r", error)
-        else:
-            self._untold = False
+            return
+        self._told = wanted
+        if self._wanted != wanted:
+            self._background.once("log-dir-event", _POSTPONED_MS, self._tell)
 
 
 class LocalPartitions:

@@ -63,6 +63,23 @@ def test_the_controller_orders_postponed_partitions_again_a_moment_later() -> No
     zookeeper.close()
 
 
+def test_a_partition_that_is_postponed_during_a_report_gets_another_one() -> None:
+    clock = ManualClock()
+    zookeeper = MemoryZk(clock, Failures())
+    zk, later = KafkaZk(zookeeper.connect(), clock), TaskList()
+    zk.make_persistent_paths()
+    events = DiskFailures(BrokerId(7), zk, later)
+    # The controller may be so quick that its order is refused before the report has returned.
+    zk.log_dir_events(lambda _: events.on_postponed())
+    events.on_postponed()
+    later.run_pending()
+    (task,) = later.pending
+    assert task.delay_ms == 1000
+    task.run()
+    assert list(zk.log_dir_events().values()) == [7, 7]
+    zookeeper.close()
+
+
 def test_a_lost_directory_is_told_in_the_background_once_the_session_is_back() -> None:
     clock = ManualClock()
     zookeeper = MemoryZk(clock, Failures())
