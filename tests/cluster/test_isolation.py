@@ -150,6 +150,23 @@ def test_a_group_with_members_goes_while_an_earlier_group_stays(
     kafka.reset()
 
 
+def test_groups_work_after_a_block_that_added_a_broker() -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.topic("orders")
+        with kafka.isolated():
+            kafka.add_broker()  # and partitions of __consumer_offsets come to be on it
+            commit(kafka, "during", "orders")
+        for number in range(8):  # enough to meet every partition of __consumer_offsets
+            commit(kafka, f"after-{number}", "orders")
+        found = AdminClient(client(kafka)).list_topics(timeout=20).topics
+        assert {
+            broker
+            for topic in found.values()
+            for partition in topic.partitions.values()
+            for broker in partition.replicas
+        } == {1}
+
+
 def test_settings_of_the_block_are_undone(kafka: EmbeddedKafka) -> None:
     kafka.topic("kept", config={RETENTION: 1000})
     zk = kafka._require_brokers().zk

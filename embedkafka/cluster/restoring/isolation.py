@@ -312,14 +312,23 @@ class Isolation:
         """The topics that the test has made.
 
         Kafka's own stay, because making them takes longer than emptying them, unless they are in
-        the way of a broker that must start.
+        the way of a broker that must start, or have replicas on a broker that the test added.
         """
         now = self._brokers.zk.topic_ids()
         made = {name for name, _ in now.items() - before.topics.items()}
         coordinated = before.coordinated
         if is_broken and not coordinated.groups and not coordinated.transactions:
             return made | (INTERNAL_TOPICS & now.keys())
-        return made - INTERNAL_TOPICS
+        return made - (INTERNAL_TOPICS - self._stranded(made, before.brokers))
+
+    def _stranded(self, topics: Collection[str], brokers: Collection[BrokerId]) -> set[str]:
+        """Those of Kafka's own topics that have replicas on other brokers than these."""
+        found = self._brokers.zk.topic_assignments(INTERNAL_TOPICS & set(topics))
+        return {
+            partition.topic
+            for partition, replicas in placements_of(found).items()
+            if not set(replicas) <= set(brokers)
+        }
 
     def _forget_coordinated(self, before: Footprint) -> list[str]:
         """Returns the groups that had members, and the transactions that were open."""
