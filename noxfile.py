@@ -1,9 +1,9 @@
-"""The test matrix: suites by Python, and PySpark releases by Python.
+r"""The test matrix: suites by Python, and PySpark releases by Python.
 
 `make matrix` runs all of it; ARGS reaches nox:
 
     make matrix ARGS="-s tests-3.13 -- unit plugin"
-    make matrix ARGS="-s spark-3.11 -k 3.5 -- tests/spark/test_batch.py"
+    make matrix ARGS="-s \"spark(python='3.11', pyspark='3.5.9')\" -- tests/spark/test_batch.py"
 
 A Python that is not installed is skipped with a line; MATRIX_STRICT=1 turns that into a failure.
 """
@@ -28,8 +28,13 @@ SUITES: Final = {
     "plugin": ("tests/plugin",),
 }
 
-#: Every kind of read and write. The other tests kill brokers and wait for clients to notice.
-QUICK_SPARK_TESTS: Final = ("tests/spark/test_batch.py", "tests/spark/test_streaming.py")
+#: Every kind of read and write, and our classes in Spark's JVM. The other tests kill brokers and
+#: wait for clients to notice.
+QUICK_SPARK_TESTS: Final = (
+    "tests/spark/test_batch.py",
+    "tests/spark/test_streaming.py",
+    "tests/spark/test_quick_classes.py",
+)
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|virtualenv"

@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.ml.functions import array_to_vector, vector_to_array
-from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
 from embedkafka.spark.connector.installed import release_numbers
@@ -51,6 +49,10 @@ def test_local_files_get_the_permissions_that_hadoop_gives(
 def test_functions_of_mllib_are_registered_when_one_is_used(jvm: Any, spark: SparkSession) -> None:
     if release_numbers(spark.version)[:2] != (4, 0):
         pytest.skip("they are Spark's own in this release")
+    pytest.importorskip("pandas", reason="MLlib needs it")
+    from pyspark.ml.functions import array_to_vector, vector_to_array
+    from pyspark.ml.linalg import Vectors
+
     module = jvm.org.apache.spark.sql.catalyst.analysis
     registry = getattr(getattr(module, "FunctionRegistry$"), "MODULE$").internal()
     before = names_in(registry)
