@@ -150,7 +150,7 @@ def test_brokers_out_of_the_executors_reach_are_a_warning() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @needs_connect
-def test_workers_may_share_one_spark_connect_server(
+def test_workers_may_share_one_spark_connect_server_and_one_kafka_cluster(
     connector_jars: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", connector_jars)
@@ -161,9 +161,14 @@ def test_workers_may_share_one_spark_connect_server(
     )
     pytester.makepyfile(
         """
-        def test_words(kafka_topic, spark, tmp_path_factory, worker_id):
+        def test_words(kafka, kafka_topic, spark, tmp_path_factory, worker_id):
             kafka_topic.write(spark.createDataFrame([("hello",)], "value string"))
             assert [row.value for row in kafka_topic.to_df(spark).collect()] == ["hello"]
+            for api in ("Produce", "Fetch"):
+                seen = kafka.requests(api, topic=kafka_topic.name)
+                assert seen and not any(request.is_own for request in seen)
+            named = {name for request in kafka.requests("Produce") for name in request.topics}
+            assert named == {kafka_topic.name}, "what Spark did for other workers is not here"
             assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
             assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
             application = spark.conf.get("spark.app.id")
@@ -179,8 +184,8 @@ def test_workers_may_share_one_spark_connect_server(
             assert spark.range(3).count() == 4
         """
     )
-    arguments = ["--spark-xdist=shared", "-n", "2", "--dist", "each", "--basetemp", "base"]
-    result = pytester.runpytest_subprocess(*arguments)
+    shared = ["--spark-xdist=shared", "--kafka-xdist=shared"]
+    result = pytester.runpytest_subprocess(*shared, "-n2", "--dist=each", "--basetemp=base")
     result.assert_outcomes(passed=4, failed=2, errors=2)
     result.stdout.fnmatch_lines(["*embedkafka: starting Spark*", "*left a query running: left*"])
     for kind, count in {"application": 1, "session": 2}.items():
