@@ -9,6 +9,8 @@ from embedkafka import EmbedKafkaError
 from embedkafka.runtime.addresses import parse_address
 from pytest_embedkafka.calls import CallServer, call
 
+pytestmark = pytest.mark.timeout(300)  # every test starts a run with several processes
+
 WORKERS = 4
 
 
