@@ -344,7 +344,7 @@ def test_brokers_in_separate_processes_log_in_to_each_other_over_tls(
         f"{zookeeper.connect_string}/secured", tmp_path / "data", properties=properties
     )
     try:
-        processes.spawn(1, 2)
+        processes.spawn(1, 2, 3)
         config: dict[str, Any] = {
             "bootstrap.servers": processes.bootstrap_servers,
             "security.protocol": "SASL_SSL",
@@ -355,10 +355,10 @@ def test_brokers_in_separate_processes_log_in_to_each_other_over_tls(
             "log_level": 0,
         }
         admin = AdminClient(config)
-        admin.create_topics([NewTopic("orders", 1, 2)])["orders"].result(PATIENCE_S)
+        admin.create_topics([NewTopic("orders", 1, 3)])["orders"].result(PATIENCE_S)
         producer = Producer({**config, "acks": "all"})
-        producer.produce("orders", b"on both")
+        producer.produce("orders", b"on all three")
         assert producer.flush(PATIENCE_S) == 0
-        processes.await_isr("orders", size=2)
+        processes.await_isr("orders", size=3)
     finally:
         processes.close()
