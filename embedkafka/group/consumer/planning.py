@@ -152,8 +152,8 @@ def _visible(
 ) -> dict[str, frozenset[str]]:
     """The topics that expressions match, without those that no client using one may describe.
 
-    What a client may see decides about the expression of its own member only. A topic that another
-    client has found stays, or members with different rights would take turns.
+    A client's rights count for the expression of its member only. A topic that another client has
+    found stays, or members with different rights would take turns.
     """
     found = _resolved(members, topics)
     users = Counter(member.subscribed_topic_regex for member in members)
