@@ -16,6 +16,7 @@ from embedkafka.replica.partition.partition import ACKS_ALL
 from embedkafka.replica.ports import LeaderChange
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.server.metadata_cache import NOT_INFORMED, MetadataCache
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -109,28 +110,35 @@ class DiskFailures:
     The controller then orders all replicas of this broker again, and learns from the answers which
     are online. While the store is unreachable, the report waits for the next session.
 
-    Any thread may ask for a report, also while one is being made. It counts before it looks whether
-    an earlier one is still to come; `_tell` looks the other way round, so none is forgotten.
+    Owner: `_lock` (leaf) guards the counts of reports that were wanted and made. One that is wanted
+    while another is being made comes after it.
     """
 
     def __init__(self, broker_id: BrokerId, zk: KafkaZk, background: Scheduler) -> None:
         self._broker_id = broker_id
         self._zk = zk
         self._background = background
-        self._wanted = self._told = 0
+        self._lock = ranked_lock("reports of log directories", LEAF_RANK)
+        self._wanted = self._made = 0
         zk.store.on_session_change(self._on_session_change)
 
     def on_log_dir_failure(self, directory: str, offline: Sequence[TopicPartition]) -> None:
-        self._wanted += 1
+        self._want()
         self._tell()
 
     def on_postponed(self) -> None:
-        self._wanted += 1
-        if self._told == self._wanted - 1:
+        if self._want():
             self._background.once("log-dir-event", _POSTPONED_MS, self._tell)
 
+    def _want(self) -> bool:
+        """Returns whether all earlier reports have been made."""
+        with self._lock:
+            is_first = self._made == self._wanted
+            self._wanted += 1
+        return is_first
+
     def _on_session_change(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and self._told != self._wanted:
+        if state is SessionState.CONNECTED and self._made != self._wanted:
             # The thread that reports the session may be the one that carries the request.
             self._background.once("log-dir-event", 0, self._tell)
 
@@ -141,8 +149,10 @@ class DiskFailures:
         except (ConnectionLoss, SessionExpired) as error:
             _LOG.warning("the controller learns of a failed log directory later: %r", error)
             return
-        self._told = wanted
-        if self._wanted != wanted:
+        with self._lock:
+            self._made = wanted
+            is_last = self._wanted == wanted
+        if not is_last:
             self._background.once("log-dir-event", _POSTPONED_MS, self._tell)
 
 
