@@ -841,6 +841,25 @@ def test_a_described_transaction_has_visible_topics_only(secured: Secured, raw: 
     assert [topic.topic for topic in described.topics] == [TOPIC]
 
 
+def test_refused_markers_are_answered_once_for_each_producer(
+    secured: Secured, raw: RawClient
+) -> None:
+    def marker(producer_id: int, **topics: list[int]) -> t.WriteTxnMarkersRequest.Marker:
+        return _MARKER(
+            producer_id=producer_id,
+            producer_epoch=0,
+            transaction_result=False,
+            topics=[_MARKER.Topic(name=name, partition_indexes=topics[name]) for name in topics],
+            coordinator_epoch=0,
+        )
+
+    secured.grant()
+    markers = [marker(1, visible=[0]), marker(1, visible=[], hidden=[0]), marker(2, visible=[])]
+    answered = raw.call(t.WriteTxnMarkersRequest(markers=markers), 1).markers
+    told = sorted((one.producer_id, [topic.name for topic in one.topics]) for one in answered)
+    assert told == [(1, [HIDDEN]), (2, [])]
+
+
 def test_committed_offsets_are_shown_of_visible_topics_only(
     secured: Secured, raw: RawClient
 ) -> None:

@@ -163,9 +163,10 @@ def write_txn_markers(check: Checks, request: WriteTxnMarkersRequest) -> object:
                             ],
                         )
                         for topic in marker.topics
+                        if topic.partition_indexes
                     ],
                 )
-                for marker in request.markers
+                for marker in {marker.producer_id: marker for marker in request.markers}.values()
             ]
         )
     )
