@@ -123,6 +123,7 @@ class ExternalKafka:
         )
         self._admin.create_topics([new])[name].result(_TIMEOUT_S)
         self._created.add(name)
+        self._state.await_topic(name, partitions, _TIMEOUT_S)
         self._clients.on_partitions(name, partitions)
         return self.existing_topic(name)
 

@@ -95,6 +95,18 @@ class ExternalState:
         self.wait(what, probe, timeout_s)
         return found[0]
 
+    def await_topic(self, topic: str, partitions: int, timeout_s: float) -> None:
+        """Waits until brokers know a new topic; KRaft's controller answers before they do."""
+
+        def probe() -> str | None:
+            found = self._metadata().topics.get(topic)
+            known = {} if found is None else found.partitions
+            leading = [each.id for each in known.values() if each.leader >= 0]
+            is_complete = len(leading) == len(known) >= max(partitions, 1)
+            return None if is_complete else f"partitions with a leader: {leading}"
+
+        self.wait(f"leaders of the new topic {topic}", probe, timeout_s)
+
     def wait(self, what: str, probe: Probe, timeout_s: float) -> None:
         """Returns once `probe` succeeds; raises `AwaitTimeout` with what it found last."""
         deadline_ms = REAL_TIME.monotonic_ms() + require_number("timeout_s", timeout_s) * 1000

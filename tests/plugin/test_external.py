@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -12,6 +13,7 @@ from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgu
 from embedkafka.spark.client_settings import translate_properties
 from pytest_embedkafka.calls import Place
 from pytest_embedkafka.external import ExternalKafka
+from pytest_embedkafka.external_state import ExternalState
 from pytest_embedkafka.sharing import Shared
 from pytest_embedkafka.skips import summary_line
 
@@ -113,6 +115,21 @@ def test_what_spark_connect_cannot_do_is_skipped_and_counted(
             "SKIPPED * test_*.py:8: `restart` needs a Spark driver of this process, not of *",
         ]
     )
+
+
+def test_a_new_topic_is_awaited_until_brokers_know_it() -> None:
+    """Apache Kafka's controller answers before the brokers have heard of it."""
+
+    class Admin:
+        leaders: ClassVar = [None, -1, 1]
+
+        def list_topics(self, timeout: float) -> Any:
+            leader = self.leaders.pop(0)
+            known = SimpleNamespace(partitions={0: SimpleNamespace(id=0, leader=leader)})
+            return SimpleNamespace(topics={} if leader is None else {"orders": known})
+
+    ExternalState(Admin()).await_topic("orders", 1, timeout_s=30)
+    assert Admin.leaders == []
 
 
 def test_other_skips_are_not_counted() -> None:
