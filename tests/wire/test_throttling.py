@@ -146,6 +146,16 @@ def test_a_users_quota_is_stronger_than_a_client_ids(
     assert throttle_of(client, produced(topic, 101_000), 9) == 0
 
 
+def test_a_client_that_takes_too_much_of_the_brokers_time_has_to_wait(
+    client: RawClient, raw: RawClient, quota: Any
+) -> None:
+    metadata = MetadataRequest(topics=[])
+    assert throttle_of(client, metadata, 4) == 0
+    quota("request_percentage", 0.000_001)
+    eventually(lambda: throttle_of(client, metadata, 4), "the client is throttled")
+    assert throttle_of(raw, metadata, 4) == 0, "another client id is not"
+
+
 def a_topic(name: str, partitions: int) -> CreateTopicsRequest.Topic:
     return CreateTopicsRequest.Topic(
         name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
