@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -142,6 +143,8 @@ def _ui(parsed: argparse.Namespace) -> int:
         print(server.url, flush=True)
         if not parsed.no_browser:
             webbrowser.open(server.url)
+        # A shell makes what it starts in the background ignore SIGINT.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             threading.Event().wait()
         except KeyboardInterrupt:

@@ -308,15 +308,15 @@ def test_workers_may_share_one_cluster(pytester: pytest.Pytester, run: Any) -> N
             assert len(kafka_topic.read()) == 1
             shared = tmp_path_factory.getbasetemp().parent
             worker = os.environ["PYTEST_XDIST_WORKER"]
-            (shared / f"{worker}.servers").write_text(kafka.bootstrap_servers)
+            (shared / f"{worker}.cluster").write_text(kafka.cluster_id)
             assert orders.name == f"orders-{worker}"
         """
     )
     shared = ["--kafka-xdist=shared", "--kafka-brokers=1"]
     run(*shared, "-n", "2", "--basetemp", "base").assert_outcomes(passed=4)
-    servers = [file.read_text() for file in pytester.path.glob("base/*.servers")]
-    assert len(servers) == 2
-    assert len(set(servers)) == 1
+    clusters = [file.read_text() for file in pytester.path.glob("base/*.cluster")]
+    assert len(clusters) == 2
+    assert len(set(clusters)) == 1
 
 
 def test_what_fails_in_a_shared_cluster_fails_the_run(pytester: pytest.Pytester, run: Any) -> None:
@@ -359,12 +359,12 @@ def test_workers_have_clusters_of_their_own(pytester: pytest.Pytester, run: Any)
             kafka.topic("orders").send("hello")
             worker = os.environ["PYTEST_XDIST_WORKER"]
             shared = tmp_path_factory.getbasetemp().parent
-            (shared / f"{worker}.servers").write_text(kafka.bootstrap_servers)
+            (shared / f"{worker}.cluster").write_text(kafka.cluster_id)
         """
     )
     run("-n", "2", "--basetemp", "base").assert_outcomes(passed=4)
-    servers = [file.read_text() for file in pytester.path.glob("base/*.servers")]
-    assert len(servers) == len(set(servers)) == 2
+    clusters = [file.read_text() for file in pytester.path.glob("base/*.cluster")]
+    assert len(clusters) == len(set(clusters)) == 2
 
 
 def test_the_same_tests_run_on_another_cluster(pytester: pytest.Pytester, run: Any) -> None:

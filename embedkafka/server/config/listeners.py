@@ -129,8 +129,9 @@ def plan_listeners(
 
 def speaks_sasl(given: Settings) -> bool:
     """Whether clients or brokers log in with SASL on one of the listeners."""
-    planned = plan_listeners(given, host="", control_host="")
-    return any(listener.protocol.startswith("SASL_") for listener in planned.all)
+    protocols = _protocols(given)
+    names = [one.name for one in parse_listeners(given, "listeners")]
+    return any(_protocol_of(name, protocols).startswith("SASL_") for name in names)
 
 
 def parse_listeners(given: Settings, key: str) -> list[Address]:
