@@ -1,9 +1,15 @@
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from embedkafka.runtime.locks import check_lock_ranks
 
 check_lock_ranks(True)
+
+# A shell makes what it starts in the background ignore SIGINT. Some tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Timing on a busy machine says nothing about the code, so examples have no deadline. Our
 # function-scoped fixtures hand out something fresh for each example.

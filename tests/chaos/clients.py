@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.chaos.history import Fate, Txn, tick
-from tests.cluster.traffic import QUICK
+from tests.cluster.traffic import QUICK, is_left_unread
 
 if TYPE_CHECKING:
     from tests.chaos.world import World
@@ -607,15 +607,6 @@ def poll_some(consumer: Consumer, count: int) -> Iterator[Message]:
     while count and (message := consumer.poll(timeout_s)) is not None:
         yield message
         count, timeout_s = count - 1, 0
-
-
-def is_left_unread(error: KafkaError | None) -> bool:
-    """Whether a partition will stay unread because librdkafka got no committed offset.
-
-    It asks again only if its assignment has not changed since. Otherwise it reports this error, and
-    the partition waits for the next assignment.
-    """
-    return error is not None and "Failed to fetch committed offset" in error.str()
 
 
 def is_too_early(refusal: Exception) -> bool:

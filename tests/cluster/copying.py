@@ -13,7 +13,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from embedkafka import EmbeddedKafka
-from tests.cluster.traffic import make_consumer, make_producer
+from tests.cluster.traffic import is_left_unread, make_consumer, make_producer
 from tests.java_tools.java_client import JavaClient, JavaError, JavaProducer, Message
 
 CALL_S = 20.0
@@ -48,10 +48,8 @@ class Copier:
         self._name = name
         self._size = size
         self._aborts_every = aborts_every
-        self._consumer = make_consumer(
-            kafka, group, **{"isolation.level": "read_committed", "enable.partition.eof": False}
-        )
-        self._consumer.subscribe([source])
+        self._source, self._group = source, group
+        self._consumer = self._new_consumer()
         self._producer: Producer | None = None
         self._ended = threading.Event()
         self._moved = threading.Condition()
@@ -103,7 +101,12 @@ class Copier:
             self._producer = make_producer(self._kafka, **{"transactional.id": self._name})
             _insist(self._producer.init_transactions)
             self._rewind()
-        messages = [m for m in self._consumer.consume(self._size, 0.1) if m.error() is None]
+        found = self._consumer.consume(self._size, 0.1)
+        if any(is_left_unread(message.error()) for message in found):
+            self._consumer.close()
+            self._consumer = self._new_consumer()
+            return
+        messages = [message for message in found if message.error() is None]
         if not messages:
             return
         try:
@@ -112,6 +115,12 @@ class Copier:
             self._on_refusal(refused.args[0])
         with self._moved:
             self._moved.notify_all()
+
+    def _new_consumer(self) -> confluent_kafka.Consumer:
+        settings = {"isolation.level": "read_committed", "enable.partition.eof": False}
+        consumer = make_consumer(self._kafka, self._group, **settings)
+        consumer.subscribe([self._source])
+        return consumer
 
     def _copy(self, messages: list[confluent_kafka.Message]) -> None:
         producer = self._producer

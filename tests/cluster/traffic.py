@@ -78,6 +78,15 @@ def make_consumer(
     )
 
 
+def is_left_unread(error: confluent_kafka.KafkaError | None) -> bool:
+    """Whether a partition will stay unread because librdkafka got no committed offset.
+
+    It asks again only if its assignment has not changed since. Otherwise it reports this error, and
+    the partition waits for the next assignment.
+    """
+    return error is not None and "Failed to fetch committed offset" in error.str()
+
+
 def send(producer: Any, topic: str, value: Any, partition: int = 0, timeout_s: float = 20.0) -> Any:
     """Writes one record; returns its acknowledgement or its final error."""
     outcome = []
