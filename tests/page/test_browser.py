@@ -10,10 +10,7 @@ from embedkafka.page.document import static_page
 from embedkafka.page.recorder import Recorder
 from tests.page.browser import CHROMIUM, Browser
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 
 
 @pytest.fixture
