@@ -127,12 +127,12 @@ class ApacheKafka:
         """The directory with a broker's partitions (the first is broker 1)."""
         return self._directory / f"data-{broker}"
 
-    def stop(self) -> None:
+    def stop(self, *, timeout_s: float = 30.0) -> None:
         """Shuts down in order; the log directories stay until the block ends."""
         for node in self._nodes:
             node.request_stop()
         for node in self._nodes:
-            node.stop()
+            node.stop(timeout_s=timeout_s)
 
     def crash(self) -> None:
         """Kills the brokers; their files stay as they are."""
@@ -330,7 +330,7 @@ def _class_data_archive(version: str) -> Path:
             partial_archive = archive.with_suffix(".partial")
             recording = (*TUNED_FLAGS, f"-XX:ArchiveClassesAtExit={partial_archive}")
             with ApacheKafka(version=version, jvm=recording) as rehearsal:
-                rehearsal.stop()
+                rehearsal.stop(timeout_s=300)  # it writes the archive as it ends
             partial_archive.replace(archive)
     return archive
 
