@@ -124,6 +124,10 @@ class GroupKind(Protocol):
         """The committer, whom `find_commit_error` let through, has committed offsets."""
         ...
 
+    def dismiss(self, group_id: str, out: Decisions) -> None:
+        """Ends waiting requests and timers of the members, with whom the group is deleted."""
+        ...
+
     def on_deleted(self, group_id: str) -> None:
         """The group's tombstones have been stored and replayed."""
         ...

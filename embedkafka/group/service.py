@@ -434,6 +434,11 @@ class GroupService:
         """Lets a group's offsets expire now, and answers when all tombstones are stored."""
         self._submit(GroupExpireCall(group_id=group_id, reply=reply))
 
+    def forget(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
+        """Deletes a group with its members; those that are still there may join again."""
+        call = GroupDeleteCall(group_id=group_id, reply=reply, with_members=True)
+        self._submit(call, allow_empty_id=True)
+
     def _delete_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
         self._submit(GroupDeleteCall(group_id=group_id, reply=reply), allow_empty_id=True)
 

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from embedkafka import Acl, EmbeddedKafka, EmbedKafkaError, PartitionStatus
 from embedkafka.cluster.restoring.coordinated import find_coordinated
 from embedkafka.security.principals import KafkaPrincipal
+from tests.cluster.members import WAYS_TO_LEAVE, Members
 from tests.cluster.reassignment import reassign
 
 RETENTION = "retention.ms"
@@ -147,6 +148,26 @@ def test_a_group_with_members_goes_while_an_earlier_group_stays(
     assert found.offset < 0
     again.close()
     consumer.close()
+    kafka.reset()
+
+
+@pytest.mark.parametrize("keeps_a_group", [True, False])
+@pytest.mark.parametrize("way", WAYS_TO_LEAVE)
+def test_a_group_goes_in_whatever_state_it_was_left(
+    kafka: EmbeddedKafka, way: str, keeps_a_group: bool
+) -> None:
+    kafka.topic("orders")
+    if keeps_a_group:
+        commit(kafka, "before", "orders")
+    kept = {"before"} if keeps_a_group else set()
+    with kafka.isolated():
+        members = Members(kafka, "left", "orders")
+        members.await_state(WAYS_TO_LEAVE[way](members))
+    assert coordinated(kafka)[0] == kept
+    with members, Members(kafka, "left", "orders") as later:
+        later.stable()
+        assert coordinated(kafka)[0] == kept | {"left"}
+    kafka.check()
     kafka.reset()
 
 

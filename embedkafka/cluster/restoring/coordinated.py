@@ -11,22 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar
 
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.restoring.reset import delete_topics
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-)
-from embedkafka.protocol.messages.groups import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from embedkafka.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from embedkafka.protocol.messages.transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -43,8 +29,6 @@ _LOG = logging.getLogger(__name__)
 
 _PATIENCE_MS: Final = 10_000
 _PAUSE_MS: Final = 2
-_DESCRIBE, _LEAVE, _HEARTBEAT = 5, 5, 1  # versions of requests
-_LEAVES: Final = -1  # the epoch of a member's last heartbeat
 _UNSETTLED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -63,11 +47,6 @@ class Coordinated:
 
     groups: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def groups_in_use(self) -> list[str]:
-        """The groups that have members."""
-        return sorted(name for name, state in self.groups.items() if state not in _EMPTY)
 
     @property
     def stable_groups(self) -> list[str]:
@@ -101,9 +80,6 @@ class Coordinated:
         )
 
 
-_EMPTY: Final = ("Empty", "Dead")
-
-
 def find_coordinated(brokers: Brokers) -> Coordinated:
     """All groups and transactional ids. A cluster that has never had any is not asked."""
     topics = brokers.zk.topics()
@@ -132,7 +108,7 @@ def find_coordinated(brokers: Brokers) -> Coordinated:
     )
 
 
-def forget_coordinated(brokers: Brokers, doomed: Coordinated, kept: Coordinated) -> None:
+def forget_coordinated(brokers: Brokers, doomed: Coordinated) -> None:
     """Deletes `doomed`: aborts its open transactions, and takes the groups from their members."""
     for transactional_id in doomed.transactions:
         _delete(
@@ -140,71 +116,12 @@ def forget_coordinated(brokers: Brokers, doomed: Coordinated, kept: Coordinated)
             f"transactional id {transactional_id}",
             lambda broker, reply, name=transactional_id: broker.txns.forget(name, reply),  # type: ignore[misc]  # a default binds it
         )
-    if doomed.groups_in_use and not kept.groups:
-        delete_topics(brokers, [GROUP_METADATA_TOPIC])
-        return
     for group in doomed.groups:
-        if group in doomed.groups_in_use:
-            _dismiss_members(brokers, group)
-        _delete_group(brokers, group)
-
-
-def _dismiss_members(brokers: Brokers, group: str) -> None:
-    """Takes all members out of a group; clients that are still there may join again."""
-    described: list[DescribeGroupsResponse] = _ask_all(
-        brokers,
-        lambda broker, reply: broker.groups.describe_groups(
-            DescribeGroupsRequest(groups=[group]), _DESCRIBE, reply
-        ),
-        lambda answer: answer.groups[0].error_code,
-    )
-    leaving = [
-        LeaveGroupRequest.Member(member_id=member.member_id)
-        for answer in described
-        for member in answer.groups[0].members
-    ]
-    if leaving:
-        request = LeaveGroupRequest(group_id=group, members=leaving)
-
-        def leave(broker: Broker, reply: Callable[[LeaveGroupResponse], None]) -> None:
-            broker.groups.leave_group(request, _LEAVE, reply)
-
-        _ask_all(brokers, leave, lambda answer: answer.error_code)
-    _dismiss_consumers(brokers, group)
-
-
-def _dismiss_consumers(brokers: Brokers, group: str) -> None:
-    """Takes out the members of a KIP-848 group."""
-    described: list[ConsumerGroupDescribeResponse] = _ask_all(
-        brokers,
-        lambda broker, reply: broker.groups.consumer_group_describe(
-            ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
-            reply,
-        ),
-        lambda answer: answer.groups[0].error_code,
-    )
-    for member in [member for answer in described for member in answer.groups[0].members]:
-        last = ConsumerGroupHeartbeatRequest(
-            group_id=group, member_id=member.member_id, member_epoch=_LEAVES
-        )
-        _ask_all(
+        _delete(
             brokers,
-            lambda broker, reply, last=last: broker.groups.consumer_group_heartbeat(  # type: ignore[misc]  # a default binds it
-                last, "", "", _HEARTBEAT, reply
-            ),
-            lambda answer: answer.error_code,
+            f"group {group}",
+            lambda broker, reply, name=group: broker.groups.forget(name, reply),  # type: ignore[misc]  # a default binds it
         )
-
-
-def _delete_group(brokers: Brokers, group: str) -> None:
-    request = DeleteGroupsRequest(groups_names=[group])
-
-    def delete(broker: Broker, reply: Callable[[ErrorCode], None]) -> None:
-        broker.groups.delete_groups(
-            request, lambda answer: reply(ErrorCode(answer.results[0].error_code))
-        )
-
-    _delete(brokers, f"group {group}", delete)
 
 
 def _delete(

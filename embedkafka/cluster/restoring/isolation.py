@@ -335,7 +335,7 @@ class Isolation:
         found = find_coordinated(self._brokers)
         new = found.without(before.coordinated)
         if new.groups or new.transactions:
-            forget_coordinated(self._brokers, new, kept=before.coordinated)
+            forget_coordinated(self._brokers, new)
             self._coordinated = None
         else:
             self._coordinated = found

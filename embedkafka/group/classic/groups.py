@@ -475,6 +475,12 @@ class ClassicGroups:
         group = self.groups[group_id] = ClassicGroup(group_id, now_ms=now_ms)
         return group
 
+    def dismiss(self, group_id: str, out: Decisions) -> None:
+        """Members that are still there join again, and learn that their ids are unknown."""
+        group = self.groups[group_id]
+        self.interrupt(group, out)
+        self.release(group, out)
+
     def on_deleted(self, group_id: str) -> None:
         """Drops a group that has no record, and so no tombstone."""
         self._forget(group_id)
@@ -482,12 +488,12 @@ class ClassicGroups:
     # Migration
 
     def interrupt(self, group: ClassicGroup, out: Decisions) -> None:
-        """The group is about to be a consumer group: makes waiting members join that one."""
+        """Makes waiting members join again: the group is about to be another one, or none."""
         for member in group.members.values():
             _answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
 
     def release(self, group: ClassicGroup, out: Decisions) -> None:
-        """The group is a consumer group now, with other timers."""
+        """The group is a consumer group now, with other timers, or is about to go."""
         out.do(CancelTimer(_join_timer(group)))
         out.do(CancelTimer(_sync_timer(group)))
         for member_id in (*group.members, *group.pending_members):

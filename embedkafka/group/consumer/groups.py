@@ -46,7 +46,7 @@ from embedkafka.group.consumer.migration import GroupUpgraded, Migration
 from embedkafka.group.consumer.planning import replace_static_member
 from embedkafka.group.consumer.records import current_record, find_consumer_key
 from embedkafka.group.consumer.steps import ConsumerSteps
-from embedkafka.group.consumer.timers import CONSUMER_TIMERS, MemberTimers
+from embedkafka.group.consumer.timers import CONSUMER_TIMERS, MemberTimers, cancel_timers
 from embedkafka.group.decision import Decisions, Sequel, SetTimer, TimerKey, TimerKind
 from embedkafka.group.records import group_record
 from embedkafka.group.sequencer import Sequencer
@@ -227,6 +227,10 @@ class ConsumerGroups:
 
     def on_commit(self, committer: Committer, out: Decisions) -> None:
         """Only heartbeats keep a member of a consumer group alive."""
+
+    def dismiss(self, group_id: str, out: Decisions) -> None:
+        """Requests wait only for appends, which answer them when they end."""
+        cancel_timers(group_id, self.groups[group_id].members, out)
 
     def on_deleted(self, group_id: str) -> None:
         """The tombstones have deleted the group: it always has records."""

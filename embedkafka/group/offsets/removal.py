@@ -45,6 +45,8 @@ class GroupDeleteCall:
 
     group_id: str
     reply: Callable[[ErrorCode], None]
+    with_members: bool = False
+    """Whether the group goes even if it has members. No client can ask for that."""
 
     def refusal(self, error: ErrorCode) -> ErrorCode:
         return error
@@ -103,13 +105,15 @@ class OffsetRemoval:
                 self._write_tombstones(group_id, doomed, _nothing, out)
 
     def delete_group(self, call: GroupDeleteCall, out: Decisions, now_ms: int) -> None:
-        """Deletes an empty group with its offsets, and answers when that is stored."""
+        """Deletes a group with its offsets, and answers when that is stored."""
         group = self._kinds.find_group(call.group_id)
         if group is None:
             refuse(call, ErrorCode.GROUP_ID_NOT_FOUND, out)
-        elif not group.is_empty:
+        elif not group.is_empty and not call.with_members:
             refuse(call, ErrorCode.NON_EMPTY_GROUP, out)
         else:
+            if call.with_members:
+                self._kinds.of_group(call.group_id).dismiss(call.group_id, out)
             answer = AnswerWhenStored(call=call, response=ErrorCode.NONE, store_errors=STORE_ERRORS)
             self._delete_group(group, self._all_partitions(call.group_id), answer, out, now_ms)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from embedkafka.coordinator.decision import Answer, Decision, Stored, Write
-from embedkafka.group.calls import Committer, JoinCall, SyncCall, join_error
+from embedkafka.group.calls import Committer, JoinCall, SyncCall, join_error, sync_error
 from embedkafka.group.classic.groups import AssignmentStored
 from embedkafka.group.classic.messages import metadata_record
 from embedkafka.group.config import GroupConfig
@@ -102,3 +102,23 @@ def test_waiting_clients_are_sent_away_with_the_refusal_of_their_api(shard: Grou
             Answer(reply, [ErrorCode.NOT_COORDINATOR]),
         )
     )
+
+
+def test_a_group_that_is_deleted_with_its_members_ends_their_waiting_and_their_timers(
+    shard: GroupShard,
+) -> None:
+    shard.decide(join_call("", reply), now_ms=0)
+    shard.decide(join_call(MEMBER_ID, reply), now_ms=0)
+    shard.classic.groups["g"].pending_members.add("given")
+    sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=MEMBER_ID, assignments=[])
+    shard.classic.groups["g"].leader_id = "given"  # so the sync waits
+    shard.decide(SyncCall(request=sync, version=3, reply=reply), now_ms=0)
+    call = GroupDeleteCall(group_id="g", reply=reply, with_members=True)
+    decision = shard.decide(call, now_ms=0)
+    assert decision.answers == (Answer(reply, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)),)
+    assert set(decision.effects) == {
+        CancelTimer(TimerKey(TimerKind.JOIN, "g")),
+        CancelTimer(TimerKey(TimerKind.SYNC, "g")),
+        CancelTimer(TimerKey(TimerKind.SESSION, "g", MEMBER_ID)),
+        CancelTimer(TimerKey(TimerKind.SESSION, "g", "given")),
+    }

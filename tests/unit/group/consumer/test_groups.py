@@ -551,6 +551,19 @@ def test_consumer_groups_are_listed_and_deleted(
     assert (loaded.shard().consumer.groups, loaded.committed()) == ({}, {})
 
 
+def test_a_consumer_group_is_forgotten_with_its_members(
+    topics: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
+    consumer = Consumer(topics, "m1").beat()
+    topics.commit({("t", 0): 5}, member="m1", generation=1, version=9)
+    assert topics.send(topics.service.forget, GROUP).response == ErrorCode.NONE
+    assert consumer.send().error is ErrorCode.GROUP_ID_NOT_FOUND
+    for each in (topics, new_coordinator(log=topics.log).lead()):
+        assert (each.shard().consumer.groups, each.committed()) == ({}, {})
+    topics.advance(60_000)  # no session is left that could end
+    assert topics.shard().kinds.all_groups() == []
+
+
 def test_an_empty_consumer_group_expires_with_its_offsets(topics: Coordinator) -> None:
     topics.service.start()
     consumer = Consumer(topics, "m1").beat()

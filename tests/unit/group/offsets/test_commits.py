@@ -411,3 +411,27 @@ def test_offsets_of_open_transactions_do_not_expire(expiring: Coordinator) -> No
     txn_commit(expiring, {T0: 5})
     expiring.advance(8 * DAY_MS)
     assert expiring.committed() == {T0: 1}
+
+
+def forget(coordinator: Coordinator, group: str = "g") -> ErrorCode:
+    reply = coordinator.send(coordinator.service.forget, group)
+    error: ErrorCode = reply.response
+    return error
+
+
+def test_a_forgotten_group_goes_with_its_members_and_offsets(
+    coordinator: Coordinator, new_coordinator: type[Coordinator]
+) -> None:
+    member = coordinator.stable()
+    coordinator.commit({T0: 5}, member=member, generation=1)
+    newcomer, join = coordinator.joined()
+    assert join.is_waiting
+    assert forget(coordinator) is ErrorCode.NONE
+    assert join.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert coordinator.join(member=newcomer).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.heartbeat(member, 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    loaded = new_coordinator(log=coordinator.log).lead()
+    for each in (coordinator, loaded):
+        assert list(each.shard().kinds.all_groups()) == []
+        assert each.committed() == {}
+    assert forget(coordinator) is ErrorCode.GROUP_ID_NOT_FOUND
