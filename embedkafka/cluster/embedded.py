@@ -694,8 +694,8 @@ class EmbeddedKafka:
 
         Afterwards the topics, groups, transactions and settings of the block are gone, its faults
         are over, and the brokers, the network and the clock are as they were. What was there before
-        stays, with the records that the block has added to it; the `topics` that the cluster was
-        made with are empty again, if they were.
+        stays, with the records and partitions that the block has added to it; the `topics` that the
+        cluster was made with are empty again, if they were.
         """
         return self._isolation()
 

@@ -317,6 +317,40 @@ def test_replicas_are_back_where_they_were(kafka: EmbeddedKafka) -> None:
     kafka.reset()
 
 
+GONE: dict[str, Callable[[EmbeddedKafka], object]] = {
+    "runs": lambda kafka: None,
+    "is killed": lambda kafka: kafka.broker(4).kill(),
+    "is paused": lambda kafka: kafka.broker(4).pause(),
+    "is removed": lambda kafka: kafka.remove_broker(4),
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_nothing_that_stays_is_on_a_broker_that_goes(kafka: EmbeddedKafka, how: str) -> None:
+    """A partition that was moved to the new broker, and partitions that were added there."""
+    kept = kafka.topic("kept")
+    kept.send("before")
+    before = kafka.describe_partition("kept")
+    brokers = kafka._require_brokers()
+    with kafka.isolated():
+        kafka.add_broker()
+        reassign(kafka, "kept", (4,))
+        brokers.waiting.await_state("the move", brokers.state.partition("kept", 0, is_on((4,))))
+        kafka.add_partitions("kept", 8)
+        for number in range(8):
+            kept.send("added", partition=number)
+        assert [kafka.leader_of("kept", number) for number in range(1, 8)].count(4) > 0
+        GONE[how](kafka)
+    assert [handle.id for handle in kafka.brokers] == [1, 2, 3]
+    assert kafka.describe_partition("kept").replicas == before.replicas
+    for status in kept.partitions():
+        assert status.leader in status.replicas
+        assert {status.leader, *status.isr, *status.replicas} <= {1, 2, 3}
+    assert sorted(message.text for message in kept.read(9)) == ["added"] * 8 + ["before"]
+    kafka.check()
+    kafka.reset()
+
+
 def test_requests_and_scratch_directories_of_the_block_are_gone(kafka: EmbeddedKafka) -> None:
     mark = kafka.mark()
     kept = Path(kafka.scratch_dir("kept"))

@@ -5,8 +5,8 @@ deletes the new topics and looks at values in memory. The requests that came in 
 groups, transactions or settings may have changed too, and only then it asks for them.
 
 Owner: the thread of the test.
-Invariants: what was there at `begin` stays, and so does what was broken then. Records that were
-added to a topic that stays are left in it, unless the cluster was made with that topic.
+Invariants: what was there at `begin` stays, and so does what was broken then. Records and
+partitions that were added to a topic that stays are left, unless the cluster was made with it.
 Not here: emptying a whole cluster (`reset`), earlier states (`snapshot`).
 """
 
@@ -27,6 +27,7 @@ from embedkafka.cluster.restoring.coordinated import (
 )
 from embedkafka.cluster.restoring.placements import (
     Placements,
+    placed_among,
     placements_of,
     restore_placements,
 )
@@ -41,6 +42,7 @@ from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.server.config.dynamic import TOPICS
+from embedkafka.zk.payloads import TopicAssignment
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.acls import Acl
@@ -147,6 +149,8 @@ class Isolation:
         if before is None:
             return []
         was_broken = self._end_faults(before) | self._mend_brokers(before)
+        was_moved = self._restore_placements(before)
+        was_broken |= self._remove_brokers(before)
         connected = self._left_connected(before) if finds_clients else []
         leaks: list[str] = []
         if was_broken or not self._used_only_topics():
@@ -156,7 +160,7 @@ class Isolation:
         self._remove_tokens(before)
         self._delete_topics(before)
         self._renew_topics(before)
-        if self._restore_placements(before) or was_broken:
+        if was_moved or was_broken:
             self._restore_leaders(before)
         if before.is_real_time and not self._is_real_time():
             self._brokers.clock.reset()
@@ -283,13 +287,19 @@ class Isolation:
         return was_cut
 
     def _mend_brokers(self, before: Footprint) -> bool:
-        """Brings brokers back; returns whether one was missing, out of reach or new.
+        """Brings brokers back; returns whether one was missing or out of reach.
 
-        What need not be kept goes first. A broker starts in a third of the time without it.
+        A broker that the test added is needed if it has replicas of a topic that stays. What need
+        not be kept goes first: a broker starts in a third of the time without it.
         """
         brokers = self._brokers
-        added = [handle.id for handle in brokers.all() if handle.id not in before.brokers]
-        broken = before.working - self._working()
+        needed = {
+            broker_id
+            for topic in self._staying(before).values()
+            for assignment in topic.partitions.values()
+            for broker_id in map(BrokerId, assignment.replicas)
+        }
+        broken = (before.working | (needed - before.brokers)) - self._working()
         dead = broken - {handle.id for handle in brokers.running()}
         if broken - dead:
             brokers.revive(broken - dead)
@@ -298,11 +308,16 @@ class Isolation:
             if self._working():
                 self._delete_topics(before, is_broken=True)
             brokers.revive(dead)
+        return bool(broken)
+
+    def _remove_brokers(self, before: Footprint) -> bool:
+        """Returns whether the test had added one."""
+        added = [handle.id for handle in self._brokers.all() if handle.id not in before.brokers]
         for broker_id in added:
-            brokers.remove(broker_id)
+            self._brokers.remove(broker_id)
         if added:
             self._await_membership()
-        return bool(added or broken)
+        return bool(added)
 
     def _await_membership(self) -> None:
         brokers = self._brokers
@@ -372,13 +387,23 @@ class Isolation:
                 tokens.remove(token)
 
     def _restore_placements(self, before: Footprint) -> bool:
-        """Brings replicas of topics that stay back to their brokers; false if none had moved."""
-        now = self._brokers.zk.topic_ids()
-        stay = {name for name, topic_id in now.items() if before.topics.get(name) == topic_id}
-        return bool(stay) and restore_placements(
-            self._brokers,
-            {each: where for each, where in before.placements.items() if each.topic in stay},
-        )
+        """Brings replicas of topics that stay back to their brokers; false if none had moved.
+
+        Those of partitions that the test has added go to brokers that stay.
+        """
+        wanted = {
+            partition: before.placements.get(partition)
+            or placed_among(before.working, partition, replicas)
+            for partition, replicas in placements_of(self._staying(before)).items()
+        }
+        return bool(wanted) and restore_placements(self._brokers, wanted)
+
+    def _staying(self, before: Footprint) -> dict[str, TopicAssignment]:
+        """The topics that were there before."""
+        topics = self._brokers.zk.topic_assignments(before.topics)
+        return {
+            name: topic for name, topic in topics.items() if topic.topic_id == before.topics[name]
+        }
 
     def _delete_topics(self, before: Footprint, *, is_broken: bool = False) -> None:
         doomed = self._doomed(before, is_broken=is_broken)

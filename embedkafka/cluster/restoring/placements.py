@@ -6,7 +6,7 @@ Owner: none; it asks the controller and waits for it.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.runtime.failures import EmbedKafkaError
@@ -25,6 +25,16 @@ def placements_of(topics: Mapping[str, TopicAssignment]) -> Placements:
         for topic in topics.values()
         for partition, assignment in topic.by_topic_partition().items()
     }
+
+
+def placed_among(
+    brokers: Collection[BrokerId], partition: TopicPartition, replicas: tuple[int, ...]
+) -> tuple[int, ...]:
+    """As many replicas on these brokers alone, of which each keeps the one it has."""
+    kept = [replica for replica in replicas if replica in brokers]
+    free = sorted(set(brokers) - set(kept))
+    start = partition.partition % len(free) if free else 0
+    return (*kept, *free[start:], *free[:start])[: len(replicas)]
 
 
 def restore_placements(brokers: Brokers, wanted: Placements) -> bool:
