@@ -2,6 +2,8 @@
 
 Owner: the fetching thread; other threads may call `close`.
 Invariants: the listener is in place before the first read, so nothing appended later is missed.
+When the broker or the link is another one, the first fetch listens there for all partitions, so
+the announcement of that change reaches them all.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,8 +80,11 @@ class LocalLeader:
         source = self._resolve(self._leader_id) if self._open else None
         if source is None:
             raise LeaderUnavailable(f"broker {self._leader_id} is not running")
-        if source is not self._source:  # the first use, or the broker or the link is another one
-            for topic_partition in list(self._listening):
-                self.forget(topic_partition)
+        former = self._source
+        if source is not former:  # the first use, or the broker or the link is another one
             self._source = source
+            for topic_partition in list(self._listening):
+                if former is not None:
+                    former.waiters.forget(topic_partition, self._on_news)
+                source.waiters.listen(topic_partition, self._on_news)
         return source

@@ -257,3 +257,20 @@ def test_a_fault_that_has_hit_all_is_not_active(kafka: EmbeddedKafka) -> None:
         assert len(kafka.faults.active) == 1
         ask(kafka, 1)
         assert kafka.faults.active == []
+
+
+def test_every_partition_is_replicated_while_a_link_is_slow_and_after(
+    kafka: EmbeddedKafka,
+) -> None:
+    """Each broker leads several, and its followers find another link between two fetches."""
+    orders = kafka.topic("orders", partitions=6, replication=2)
+
+    def send_to_all() -> None:
+        for number in range(6):
+            orders.send("x", partition=number)
+            assert len(kafka.describe_partition("orders", number).isr) == 2
+
+    send_to_all()
+    with kafka.faults.slow_link(1, latency_ms=1):
+        send_to_all()
+    send_to_all()

@@ -96,7 +96,7 @@ def test_restarted_leader_brings_news_again(follower: Follower) -> None:
     follower.elect()
     follower.fetch(TP)
     follower.produce()
-    assert follower.news == [TP]
+    assert follower.news == [TP, OTHER], "also of what was not fetched since"
 
 
 def test_leader_tells_where_its_log_begins_and_ends(follower: Follower) -> None:
