@@ -86,6 +86,7 @@ class Brokers:
         self._files: Files = SystemFiles()
         self._lock = ranked_lock("brokers of a cluster", LEAF_RANK)
         self._handles: dict[BrokerId, BrokerLifecycle] = {}
+        self._removed: dict[BrokerId, BrokerLifecycle] = {}
         self._closed = False
         self._at_close: list[Callable[[], None]] = []
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
@@ -165,15 +166,14 @@ class Brokers:
             handle.resume()
         if handle.is_running:
             handle.stop()
-        with self._lock:
-            self._handles.pop(handle.id, None)
+        self.forget([handle.id])
         self.on_change()
 
     def forget(self, broker_ids: Collection[BrokerId]) -> None:
-        """Forgets brokers that are dead."""
+        """Forgets brokers that are dead. If one comes back, it has its addresses again."""
         with self._lock:
             for broker_id in broker_ids:
-                self._handles.pop(broker_id, None)
+                self._removed[broker_id] = self._handles.pop(broker_id)
 
     def close(self, *, keep: bool) -> None:
         """Stops every broker; with `keep`, leaves clean logs for the next cluster here.
@@ -360,8 +360,9 @@ class Brokers:
     # -- internals
 
     def _add(self, broker_id: BrokerId) -> BrokerLifecycle:
-        handle = BrokerLifecycle(broker_id, self, self.network)
         with self._lock:
+            removed = self._removed.pop(broker_id, None)
+            handle = removed or BrokerLifecycle(broker_id, self, self.network)
             self._handles[broker_id] = handle
         return handle
 

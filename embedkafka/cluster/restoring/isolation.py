@@ -149,7 +149,7 @@ class Isolation:
         if before is None:
             return []
         was_broken = self._end_faults(before) | self._mend_brokers(before)
-        was_moved = self._restore_placements(before)
+        self._restore_placements(before)
         was_broken |= self._remove_brokers(before)
         connected = self._left_connected(before) if finds_clients else []
         leaks: list[str] = []
@@ -160,8 +160,7 @@ class Isolation:
         self._remove_tokens(before)
         self._delete_topics(before)
         self._renew_topics(before)
-        if was_moved or was_broken:
-            self._restore_leaders(before)
+        self._restore_leaders(before)
         if before.is_real_time and not self._is_real_time():
             self._brokers.clock.reset()
         for name in self._scratch_names() - before.scratch:
@@ -386,8 +385,8 @@ class Isolation:
             for token in tokens.ids() - before.tokens:
                 tokens.remove(token)
 
-    def _restore_placements(self, before: Footprint) -> bool:
-        """Brings replicas of topics that stay back to their brokers; false if none had moved.
+    def _restore_placements(self, before: Footprint) -> None:
+        """Brings replicas of topics that stay back to their brokers.
 
         Those of partitions that the test has added go to brokers that stay.
         """
@@ -396,7 +395,7 @@ class Isolation:
             or placed_among(before.working, partition, replicas)
             for partition, replicas in placements_of(self._staying(before)).items()
         }
-        return bool(wanted) and restore_placements(self._brokers, wanted)
+        restore_placements(self._brokers, wanted)
 
     def _staying(self, before: Footprint) -> dict[str, TopicAssignment]:
         """The topics that were there before."""
@@ -427,7 +426,10 @@ class Isolation:
             self._create(renewed)
 
     def _restore_leaders(self, before: Footprint) -> None:
-        """Waits until every replica is in sync, and lets the preferred ones lead."""
+        """Waits until every replica is in sync, and lets the preferred ones lead.
+
+        Leaders stay elsewhere if the test itself has brought back what it broke.
+        """
         brokers = self._brokers
         if before.working != before.brokers:
             return  # some replicas are where the test found them

@@ -37,18 +37,17 @@ def placed_among(
     return (*kept, *free[start:], *free[:start])[: len(replicas)]
 
 
-def restore_placements(brokers: Brokers, wanted: Placements) -> bool:
-    """Moves replicas back to where they were; returns whether one was elsewhere."""
+def restore_placements(brokers: Brokers, wanted: Placements) -> None:
+    """Moves replicas back to where they were."""
     running = {handle.id for handle in brokers.running()}
     reachable = {each: where for each, where in wanted.items() if running.issuperset(where)}
     moved = {partition: wanted[partition] for partition in _misplaced(brokers, reachable)}
     if not moved:
-        return False
+        return
     try:
         _reassign(brokers, moved)
     except EmbedKafkaError as error:
         _LOG.warning("replicas of the last test could not be moved back: %s", error)
-    return True
 
 
 def _reassign(brokers: Brokers, wanted: Placements) -> None:
