@@ -290,7 +290,8 @@ class ExternalKafka:
 
     def isolated(self) -> Sweeper:
         """Deletes the topics that a test creates through this object, and their new groups."""
-        return Sweeper(self, lambda: frozenset(self._created), self._clients.view(), self.view)
+        view = self._clients.view()
+        return Sweeper(self, self._created.copy, self._state.topics, view, self.view)
 
     def delete_topic(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> None:
         """Deletes a topic; returns when it is gone, and raises the cluster's refusal."""

@@ -1,13 +1,14 @@
 """Deletes what a test created on a cluster that others use too, and nothing else.
 
-A topic is the test's if it was created through this object. A group is the test's if it is new and
-has committed offsets of such topics only: another user's new group has others.
+A topic is the test's if it was created through this object, or if workers share the cluster, by a
+request of this worker's clients. A group is the test's if it is new and has committed offsets of
+such topics only: another user's new group has others.
 
 Owner: pytest's thread.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ class Found(NamedTuple):
     """What there is at one moment."""
 
     topics: frozenset[str]
-    """Those that this run has created."""
+    """Those that this run has created through the object."""
+    all_topics: frozenset[str]
+    """Those of other workers too, if workers share the cluster."""
     groups: frozenset[str]
     """All groups of the cluster."""
     connections: "Mapping[str, Connection]"
@@ -36,16 +39,18 @@ class Sweeper:
     def __init__(
         self,
         kafka: "ExternalKafka",
-        created: Callable[[], frozenset[str]],
+        created: Callable[[], set[str]],
+        topics: Callable[[], Collection[str]],
         view: "ClientView",
         worker: "WorkerView | None",
     ) -> None:
-        """`created` are the topics of this run; `view` looks at the cluster's groups.
+        """`created` are the topics of this run, `topics` all; `view` looks at the groups.
 
         `worker` is there if the cluster belongs to all workers of the run.
         """
         self._kafka = kafka
         self._created = created
+        self._topics = topics
         self._view = view
         self._worker = worker
         self._before: Found | None = None
@@ -64,32 +69,43 @@ class Sweeper:
         before, self._before = self._before, None
         if before is None:
             return []
-        topics = self._created() - before.topics
+        created = self._created() - before.topics
+        made = self._made_by_clients(before) - created
+        topics = created | made
         new = sorted(self._groups() - before.groups) if topics else []
         leaks = [f"group {name} has members" for name in new if not self._sweep(name, topics)]
         if finds_clients and self._worker is not None:
             from embedkafka.cluster.restoring.connections import find_left_connected
 
             leaks += find_left_connected(self._worker.connections, before.connections)
-        for name in sorted(topics):
+        for name in (*sorted(created), *sorted(made)):  # created ones may go by another's name
             delete_quietly(self._kafka, name)
         return leaks
 
     def look(self) -> Found:
         connections = {} if self._worker is None else self._worker.connections()
-        return Found(self._created(), self._groups(), connections)
+        return Found(frozenset(self._created()), self._all_topics(), self._groups(), connections)
 
     def adopt(self, earlier: Found) -> None:
         before, now = self._before, self.look()
         if before is not None:
             self._before = Found(
                 before.topics | (now.topics - earlier.topics),
+                before.all_topics | (now.all_topics - earlier.all_topics),
                 before.groups | (now.groups - earlier.groups),
                 {
                     **before.connections,
                     **dict(now.connections.items() - earlier.connections.items()),
                 },
             )
+
+    def _all_topics(self) -> frozenset[str]:
+        return frozenset(() if self._worker is None else self._topics())
+
+    def _made_by_clients(self, before: Found) -> frozenset[str]:
+        """The new topics that requests of this worker have created."""
+        new = self._all_topics() - before.all_topics
+        return self._worker.made(new) if new and self._worker is not None else frozenset()
 
     def _groups(self) -> frozenset[str]:
         try:
@@ -98,7 +114,7 @@ class Sweeper:
             _LOG.info("groups are left alone: %s", error)
             return frozenset()
 
-    def _sweep(self, group: str, topics: frozenset[str]) -> bool:
+    def _sweep(self, group: str, topics: set[str]) -> bool:
         """Deletes a group if it is the test's; false if it is in use."""
         try:
             committed = {each.topic for each in self._view.committed(group)}

@@ -7,16 +7,20 @@ Owner: pytest's thread, in a worker.
 Not here: what any client can do (`external`), the cluster (`sharing`).
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from embedkafka import EmbedKafkaError
+from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from pytest_embedkafka.calls import Place, call
 from pytest_embedkafka.skips import skip_for_listeners
 
 if TYPE_CHECKING:
     from embedkafka import Mark, SeenRequest
     from embedkafka.net.socket_server import Connection
+
+_LOG = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 30
 
@@ -94,6 +98,18 @@ class WorkerView:
         )
         return found
 
+    def made(self, topics: Collection[str]) -> frozenset[str]:
+        """Those of the topics that requests of this worker have created since the test began."""
+        if self._listener is None:
+            return frozenset()
+        try:
+            seen = [*self.requests("CREATE_TOPICS"), *self.requests("METADATA")]
+            asked = {topic for each in seen if _may_create(each) for topic in each.topics}
+        except EmbedKafkaError as error:
+            _LOG.warning("topics that clients of a test may have created are left: %s", error)
+            return frozenset()
+        return frozenset(asked.intersection(topics) - INTERNAL_TOPICS)
+
     def mark(self) -> "Mark":
         mark: Mark = self._ask("mark")
         return mark
@@ -145,3 +161,8 @@ class WorkerView:
     def _ask(self, method: str, **arguments: Any) -> Any:
         """Any: the arguments and the value of any method."""
         return call(self._place, Question(method, arguments))
+
+
+def _may_create(seen: "SeenRequest") -> bool:
+    """Whether it is CreateTopics, or Metadata that has missing topics created."""
+    return bool(getattr(seen.request, "allow_auto_topic_creation", True))

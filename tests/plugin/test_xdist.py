@@ -265,6 +265,48 @@ def test_requests_are_skipped_where_the_run_has_listeners_of_its_own(
     result.stdout.fnmatch_lines(["*the settings of the run name the listeners*"])
 
 
+UNNAMED = """
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+def create_by_producing(kafka, topic):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(topic, "x")
+    assert producer.flush(30) == 0
+
+def topics_of(kafka):
+    return set(AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics().topics)
+
+@pytest.fixture(scope="module")
+def kept(kafka):
+    create_by_producing(kafka, f"kept-{__name__}")
+    return f"kept-{__name__}"
+
+@pytest.mark.parametrize("number", range(4))
+def test_creates_topics_without_the_fixture(kafka, kept, number):
+    mine = {f"{kind}-{__name__}" for kind in ("produced", "made")}
+    assert topics_of(kafka) & {kept, *mine} == {kept}
+    assert not any(each.group == __name__ for each in kafka.groups())
+    create_by_producing(kafka, f"produced-{__name__}")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in admin.create_topics([NewTopic(f"made-{__name__}", 1, 1)]).values():
+        future.result(30)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": __name__})
+    consumer.commit(offsets=[TopicPartition(f"produced-{__name__}", 0, 1)], asynchronous=False)
+    consumer.close()
+    assert topics_of(kafka) >= {kept, *mine}
+"""
+
+
+def test_topics_that_clients_create_on_a_shared_cluster_go_too(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makepyfile(test_one=UNNAMED, test_two=UNNAMED)
+    result = run("--kafka-xdist=shared", "--kafka-brokers=1", "-n2", "--dist=loadfile")
+    result.assert_outcomes(passed=8)
+
+
 def test_a_call_to_a_process_that_is_gone_says_so() -> None:
     server = CallServer("ek-test", lambda question: [question])
     assert call(server.place, "a") == ["a"]
