@@ -30,6 +30,9 @@ class Authenticator(Protocol):
     max_frame_bytes: int
     """The longest frame that a client may send before it has authenticated."""
 
+    failure_delay_ms: int
+    """How long a client that sends a longer one waits for the end of its connection."""
+
     principal: Any  # Any: as in `ReplyPort`; None before authentication
 
     @property

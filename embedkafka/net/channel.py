@@ -45,6 +45,7 @@ class Channel:
         "interest",
         "introduction",
         "is_control_plane",
+        "is_refused",
         "last_active_ms",
         "listener",
         "muted",
@@ -87,6 +88,8 @@ class Channel:
         """The start of its first request, in which a client names itself."""
         self.muted = False
         self.closed = False
+        self.is_refused = False
+        """Whether it failed to authenticate, and will end after a delay."""
         self.throttle_ms = 0.0
         """How long it stays muted after its reply."""
 
@@ -134,6 +137,16 @@ class Channel:
             frame = reader.feed(scratch[:count]) if target is None else reader.filled(count)
             if frame is not None or not self.stream.holds_input:
                 return frame
+
+    def discard(self, scratch: memoryview) -> None:
+        """Reads what has arrived, and drops it. Raises `EOFError` at the end."""
+        try:
+            while self.stream.recv_into(scratch):
+                if not self.stream.holds_input:
+                    return
+        except BlockingIOError:
+            return
+        raise EOFError("the client closed it")
 
     def next_frame(self, scratch: memoryview) -> memoryview | None:
         """The next frame that needs no waiting for the client."""

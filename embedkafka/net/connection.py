@@ -45,6 +45,9 @@ _NOTHING: Final = memoryview(b"")
 class BadFrame(Exception):
     """The peer does not speak the protocol; the broker closes its connection and logs this."""
 
+    has_bad_size = False
+    """Whether a frame announced a length that is not allowed."""
+
 
 class ForeignProtocol(BadFrame):
     """The peer speaks another protocol that we recognise. Such a client keeps reconnecting."""
@@ -118,8 +121,7 @@ class FrameReader:
             return None, 0
         (size,) = _LENGTH.unpack_from(data)
         if not 0 <= size <= self.max_bytes:
-            _refuse_foreign(data)
-            raise BadFrame(f"a frame of {size} bytes, where 0 to {self.max_bytes} are allowed")
+            raise _bad_size(data, size, self.max_bytes)
         if received >= size:
             end = LENGTH_BYTES + size
             return memoryview(bytearray(data[LENGTH_BYTES:end])), end
@@ -129,15 +131,18 @@ class FrameReader:
         return None, len(data)
 
 
-def _refuse_foreign(data: memoryview) -> None:
+def _bad_size(data: memoryview, size: int, max_bytes: int) -> BadFrame:
     """Tells a client that starts with another protocol's first bytes what to change."""
     first = bytes(data[:LENGTH_BYTES])
+    error = BadFrame(f"a frame of {size} bytes, where 0 to {max_bytes} are allowed")
     if first.startswith(_TLS_HANDSHAKE):
-        raise ForeignProtocol(
+        error = ForeignProtocol(
             "it speaks TLS, and this listener does not: set security.protocol=PLAINTEXT"
         )
-    if first in _HTTP_METHODS:
-        raise ForeignProtocol("it speaks HTTP, and this is the port of a Kafka broker")
+    elif first in _HTTP_METHODS:
+        error = ForeignProtocol("it speaks HTTP, and this is the port of a Kafka broker")
+    error.has_bad_size = True
+    return error
 
 
 def _buffer(size: int, received: int) -> memoryview:

@@ -394,6 +394,8 @@ class Processor:
     def _on_event(self, channel: Channel, mask: int) -> None:
         if mask & _WRITE:
             self._guard(channel, self._write)
+        elif channel.is_refused:
+            self._guard(channel, Channel.discard, self._scratch)
         elif channel.muted:
             if not channel.closed:
                 self._set_interest(channel, channel.interest & ~_READ)
@@ -408,15 +410,29 @@ class Processor:
             action(channel, *arguments)
         except EOFError as error:
             self._close(channel, str(error), logging.DEBUG)
-        except ForeignProtocol as error:
-            self._close(channel, str(error), self._level_of(str(error)))
         except BadFrame as error:
-            self._close(channel, str(error), logging.WARNING)
+            self._on_bad_frame(channel, error)
         except OSError as error:
             self._close(channel, str(error), logging.INFO)
         except Exception as error:  # our bug, recorded; only this client suffers
             self._failures.record(f"{self.name} serving {channel.peer}", error)
             self._close(channel, repr(error), logging.ERROR)
+
+    def _on_bad_frame(self, channel: Channel, error: BadFrame) -> None:
+        is_known = isinstance(error, ForeignProtocol)
+        level = self._level_of(str(error)) if is_known else logging.WARNING
+        authenticator = channel.authenticator
+        if error.has_bad_size and authenticator is not None and channel.principal is None:
+            delay_ms = authenticator.failure_delay_ms
+            self._hold(delay_ms, channel, lambda held: self._close(held, str(error), level))
+        else:
+            self._close(channel, str(error), level)
+
+    def _hold(self, delay_ms: float, channel: Channel, end: Callable[[Channel], None]) -> None:
+        """Ends a refused connection after a delay, or earlier if the client leaves."""
+        channel.muted = channel.is_refused = True
+        self._set_interest(channel, _READ)
+        self._after(delay_ms, channel, end)
 
     def _level_of(self, hint: str) -> int:
         """A misconfigured client reconnects many times a second; warn once a minute."""
@@ -467,7 +483,7 @@ class Processor:
         if verdict is None:
             return True
         if verdict.failure is not None:
-            self._after(verdict.delay_ms, channel, partial(self._refuse, verdict))
+            self._hold(verdict.delay_ms, channel, partial(self._refuse, verdict))
         elif verdict.reply is None:
             self._unmute(channel)
         else:

@@ -99,6 +99,7 @@ class SaslAuthenticator:
     def __init__(self, settings: SaslSettings) -> None:
         self.principal: KafkaPrincipal | None = None
         self.max_frame_bytes = settings.max_receive_bytes
+        self.failure_delay_ms = settings.failure_delay_ms
         self._settings = settings
         self._state = SaslState.INITIAL_REQUEST
         self._mechanism = ""
@@ -169,7 +170,9 @@ class SaslAuthenticator:
             return None
         if header.api_key != ApiKey.SASL_HANDSHAKE:
             name = ApiKey(header.api_key).name
-            raise _Refused(f"Unexpected Kafka request of type {name} during SASL handshake.")
+            raise _Refused(
+                f"Unexpected Kafka request of type {name} during SASL handshake.", is_delayed=False
+            )
         return self._shake_hands(header, body)
 
     def _take_first_gssapi_token(self, frame: memoryview, now_ms: float) -> Verdict | None:
@@ -177,7 +180,9 @@ class SaslAuthenticator:
         if self._state is not SaslState.INITIAL_REQUEST:
             raise _Refused("it sent no request", is_delayed=False)
         if GSSAPI not in self._settings.new_exchange:
-            raise _Refused("its first bytes are no request, and GSSAPI is not enabled")
+            raise _Refused(
+                "its first bytes are no request, and GSSAPI is not enabled", is_delayed=False
+            )
         self._begin(GSSAPI)
         return self._take_token(frame, now_ms)
 

@@ -88,6 +88,7 @@ class CertificateAuthenticator:
     """Lets every request pass; the first one proves that the handshake is over."""
 
     is_settled = True
+    failure_delay_ms = 0
 
     def __init__(self, tls: ListenerTls, stream: Stream) -> None:
         self.principal: KafkaPrincipal | None = None

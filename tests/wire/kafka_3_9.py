@@ -138,6 +138,10 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     },
     "4.x answers otherwise": {
         "test_answer_details.py": ("test_a_missing_group_allows_nothing",),  # KIP-1043
+        "test_failed_logins.py": (
+            "test_a_client_that_breaks_the_protocol_is_not_held[apache-with_nonsense]",
+            "test_a_client_that_breaks_the_protocol_is_not_held[apache-without_a_handshake]",
+        ),
         "test_quorum.py": ("test_a_broker_that_never_was_cannot_be_unregistered",),
         "test_telemetry.py": ("test_metrics_are_checked[apache-0-fields4-87]",),
         "test_topic_refusals.py": (

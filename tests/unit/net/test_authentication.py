@@ -1,5 +1,7 @@
 """A listener that shows its clients' frames to an authenticator first."""
 
+import socket
+
 import pytest
 
 from embedkafka.net.authentication import Verdict
@@ -12,6 +14,7 @@ class Porter:
     """Lets in who knows the word, and asks regulars at every frame."""
 
     max_frame_bytes = 20
+    failure_delay_ms = 100
 
     def __init__(self, *, is_settled: bool = True) -> None:
         self.principal: str | None = None
@@ -103,6 +106,9 @@ def test_a_refused_client_that_leaves_first_is_forgotten(bench: Bench) -> None:
         with connect(server) as refused:
             refused.send(b"wrong")
             assert other.ask(b"x") == b"None:x"
+            refused.socket.shutdown(socket.SHUT_WR)
+            refused.assert_hung_up()
+        assert server.connection_count == 1
         bench.clock.advance(ms=100)
         assert other.ask(b"y") == b"None:y"
 
@@ -111,6 +117,9 @@ def test_frames_are_short_until_the_client_has_authenticated(bench: Bench) -> No
     server = bench.serve(whoami, new_authenticator=lambda stream: Porter())
     with connect(server) as stranger:
         stranger.send(b"x" * 21)
+        with connect(server) as other:
+            assert other.ask(b"x") == b"None:x"
+        bench.clock.advance(ms=100)
         stranger.assert_hung_up()
     with connect(server) as friend:
         friend.ask(b"sesame")
