@@ -1,6 +1,8 @@
 """SCRAM against the vectors of its RFCs, and against clients that do not know the password."""
 
 import base64
+import hashlib
+import hmac
 import random
 from typing import Any
 
@@ -13,6 +15,7 @@ from embedkafka.security.sasl.exchange import AuthenticationFailed, Identity, In
 from embedkafka.security.sasl.scram import ScramAccount, ScramExchange, ScramLogin
 from embedkafka.security.sasl.scram_credentials import (
     HASHES,
+    MIN_ITERATIONS,
     ScramCredential,
     credential_of,
     decode_credential,
@@ -126,6 +129,50 @@ def test_wrong_password_and_unknown_user_fail_alike() -> None:
         assert exchange.identity is None
         failures.append(str(refused.value))
     assert failures[0] == failures[1]
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_the_same_cryptography_runs_for_an_unknown_user_as_for_a_wrong_password(
+    monkeypatch: pytest.MonkeyPatch, mechanism: str
+) -> None:
+    """So a client learns no more from the time of an answer than from the answer."""
+    work: list[tuple[str, str, int]] = []
+    hmac_digest, new_hash, compare = hmac.digest, hashlib.new, hmac.compare_digest
+
+    def count_hmac(key: bytes, message: bytes, algorithm: str) -> bytes:
+        work.append(("hmac", algorithm, len(key)))
+        return hmac_digest(key, message, algorithm)
+
+    def count_hash(algorithm: str, data: bytes) -> Any:  # Any: hashlib's own type
+        work.append(("hash", algorithm, len(data)))
+        return new_hash(algorithm, data)
+
+    def count_comparison(left: bytes, right: bytes) -> bool:
+        work.append(("compare", "", len(left) + len(right)))
+        return compare(left, right)
+
+    def refuse(user: str) -> int:
+        """Counts what the broker computes for a wrong proof; returns the iterations it wants."""
+        exchange = ScramExchange(mechanism, Accounts(alice="a-secret"), random.Random(1))
+        login = ScramLogin(mechanism, user, "wrong", random.Random(2))
+        challenge = exchange.evaluate(login.respond(None))
+        proof = login.respond(challenge)
+        with monkeypatch.context() as patch:
+            patch.setattr(hmac, "digest", count_hmac)
+            patch.setattr(hashlib, "new", count_hash)
+            patch.setattr(hmac, "compare_digest", count_comparison)
+            with pytest.raises(InvalidCredentials):
+                exchange.evaluate(proof)
+        return int(challenge.rpartition(b"i=")[2])
+
+    assert refuse("alice") == MIN_ITERATIONS
+    size = hashlib.new(HASHES[mechanism]).digest_size
+    for_alice = [("hmac", HASHES[mechanism], size), ("hash", HASHES[mechanism], size)]
+    for_alice.append(("compare", "", 2 * size))
+    assert work == for_alice
+    work.clear()
+    assert refuse("nobody") == MIN_ITERATIONS
+    assert work == for_alice
 
 
 def test_an_unknown_user_gets_the_same_salt_each_time() -> None:
