@@ -144,11 +144,11 @@ class AclFilter:
     operation: AclOperation = AclOperation.ANY
     permission: PermissionType = PermissionType.ANY
 
-    @property
-    def is_unknown(self) -> bool:
-        """Whether the request used a number that no enumeration has."""
-        numbers = (self.resource_type, self.pattern_type, self.operation, self.permission)
-        return 0 in numbers
+    def find_unknown(self) -> str | None:
+        """Which part of the request used a number that no enumeration has, in Kafka's words."""
+        if 0 in (self.resource_type, self.pattern_type):
+            return "patternFilter"
+        return "entryFilter" if 0 in (self.operation, self.permission) else None
 
     def matches(self, acl: Acl) -> bool:
         return (

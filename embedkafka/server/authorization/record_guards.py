@@ -1,5 +1,6 @@
 """Who may write, read and delete records, and look up their offsets."""
 
+from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.core import (
@@ -81,8 +82,8 @@ def list_offsets(check: Checks, request: ListOffsetsRequest) -> object:
     allowed, refused = check.split(
         AclOperation.DESCRIBE, _TOPIC, request.topics, lambda topic: topic.name
     )
-    if not refused:
-        return request
+    if not refused or (allowed and not FetchIsolation.is_known(request.isolation_level)):
+        return request  # the handler refuses an unknown isolation level for all of them
     _Topic = ListOffsetsResponse.Topic
     failed = [
         _Topic(

@@ -171,11 +171,13 @@ def delete_acls(
     doomed: set[Acl] = set()
     for asked in request.filters:
         wanted = _filter(asked)
-        if wanted.is_unknown:
-            message = "The filter has an unknown type, operation or permission."
+        unknown = wanted.find_unknown()
+        if unknown is not None:
             results.append(
                 _Result(
-                    error_code=ErrorCode.INVALID_REQUEST, error_message=message, matching_acls=[]
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message=f"Unknown {unknown}.",
+                    matching_acls=[],
                 )
             )
             continue

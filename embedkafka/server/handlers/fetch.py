@@ -44,8 +44,6 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     broker epoch, and join the in-sync replicas only in the registration in which they fetched.
     """
     by_id = context.version >= _FIRST_BY_TOPIC_ID
-    if not FetchIsolation.is_known(request.isolation_level):
-        return _failed(request, by_id=by_id)
     params = _params(broker, request, context)
     session = broker.fetches.new_context(
         session_id=request.session_id,
@@ -64,6 +62,10 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
     ]
     if context.checks is not None:
         known = _permitted(known, params, context.checks)
+    if not FetchIsolation.is_known(request.isolation_level) and any(
+        broker.metadata.snapshot.find_partition(*asked.topic_partition) for asked in known
+    ):
+        return _failed(request, by_id=by_id)
 
     def reply(answers: Sequence[Answer]) -> None:
         context.reply(_response(broker, session.update_and_generate(answers), context))
@@ -91,7 +93,7 @@ def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") ->
 
 
 def _failed(request: FetchRequest, *, by_id: bool) -> FetchResponse:
-    """Kafka fails where it looks up an unknown isolation level."""
+    """Kafka fails where it looks up an unknown isolation level, to read at least one partition."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     return FetchResponse(
         error_code=error,

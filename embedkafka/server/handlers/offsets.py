@@ -118,10 +118,10 @@ def _begin(
     """The answer for one partition, or the search that will find it."""
     topic_partition = TopicPartition(name, partition.partition_index)
     try:
-        if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is requested twice")
         if not FetchIsolation.is_known(request.isolation_level):
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
+        if asked[topic_partition] > 1 and context.version > _BY_SEGMENTS:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{topic_partition} is requested twice")
         if not _is_supported(partition.timestamp, context.version):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if context.version == _BY_SEGMENTS:

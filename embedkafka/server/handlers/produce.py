@@ -9,7 +9,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest, ProduceResponse
 from embedkafka.records.batch import next_batch_size
 from embedkafka.replica.produce import PartitionResponse
-from embedkafka.replica.writes import OnProduced
+from embedkafka.replica.writes import VALID_ACKS, OnProduced
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
@@ -60,6 +60,9 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
                 refused[key] = PartitionResponse(error=ErrorCode.UNKNOWN_TOPIC_ID)
                 continue
             refusal = _refusal(partition.records, context.version)
+            is_wrong = refusal is not None or request.acks not in VALID_ACKS
+            if is_wrong and snapshot.find_partition(name, partition.index) is None:
+                refusal = _NO_PARTITION
             if refusal is not None:
                 refused[key] = refusal
             elif partition.records is not None:
@@ -161,6 +164,7 @@ _NOTHING_APPENDED: Final = PartitionResponse()
 
 
 _INVALID: Final = PartitionResponse(error=ErrorCode.INVALID_RECORD)
+_NO_PARTITION: Final = PartitionResponse(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _finish_unacknowledged(results: Iterable[PartitionResponse], context: "RequestContext") -> None:

@@ -138,8 +138,8 @@ def _written(records: bytes = _RECORDS, index: int = 0) -> dict[str, Plain]:
     return {"partition_data": [{"index": index, "records": records}]}
 
 
-def _fetch(versions: range, topics: list[Plain]) -> Call:
-    return call(ApiKey.FETCH, versions, max_wait_ms=0, min_bytes=0, topics=topics)
+def _fetch(versions: range, topics: list[Plain], **more: Plain) -> Call:
+    return call(ApiKey.FETCH, versions, max_wait_ms=0, min_bytes=0, topics=topics, **more)
 
 
 _READ: Final[Mapping[str, Plain]] = {
@@ -650,6 +650,143 @@ CLUSTER: Final[Mapping[str, Call]] = {
     "tokens": call(ApiKey.DESCRIBE_DELEGATION_TOKEN, owners=None),
 }
 
+
+def _offsets(timestamp: int, *names: str, **more: Plain) -> Call:
+    asked = {"partitions": [{"partition_index": 0, "timestamp": timestamp}]}
+    topics = _named(*names, **asked)
+    return call(ApiKey.LIST_OFFSETS, range(2, 11), replica_id=-1, topics=topics, **more)
+
+
+def _acl_filter(**more: Plain) -> dict[str, Plain]:
+    return {"resource_type_filter": 2, **_FILTER, **more}
+
+
+def _read_badly(*names: str) -> list[Plain]:
+    return _named(*names, field="topic", **_READ)
+
+
+#: Values of small sets that have no meaning, on resources that a client may see or may not.
+NO_MEANING: Final[Mapping[str, Call]] = {
+    "fetch with an unknown isolation": _fetch(range(4, 13), _read_badly(), isolation_level=7),
+    "fetch hidden with an unknown isolation": _fetch(
+        range(4, 13), _read_badly(HIDDEN), isolation_level=7
+    ),
+    "fetch missing with an unknown isolation": _fetch(
+        range(4, 13), _read_badly(MISSING), isolation_level=7
+    ),
+    "fetch by id with an unknown isolation": _fetch(
+        range(13, 18), _identified(**_READ), isolation_level=7
+    ),
+    "fetch hidden by id with an unknown isolation": _fetch(
+        range(13, 18), [{"topic_id": HIDDEN_ID, **_READ}], isolation_level=-1
+    ),
+    "fetch as a replica with an unknown isolation": _fetch(
+        range(4, 13), _read_badly(TOPIC, HIDDEN), isolation_level=7, replica_id=2
+    ),
+    "fetch nothing with an unknown isolation": _fetch(range(4, 18), [], isolation_level=7),
+    "fetch in no session with an unknown isolation": _fetch(
+        range(7, 13), _read_badly(TOPIC), isolation_level=7, session_id=9, session_epoch=9
+    ),
+    "offsets with an unknown isolation": _offsets(-2, isolation_level=7),
+    "offsets of hidden with an unknown isolation": _offsets(-2, HIDDEN, isolation_level=7),
+    "offsets of missing with an unknown isolation": _offsets(-2, MISSING, isolation_level=7),
+    "offsets of an unknown time": _offsets(-9),
+    "produce to hidden with acks -7": _produce(
+        range(9, 13), _named(HIDDEN, **_written(index=9)), acks=-7
+    ),
+    "coordinator of nothing": call(
+        ApiKey.FIND_COORDINATOR, range(1, 4), key_type=9, key=HIDDEN_GROUP
+    ),
+    "cluster of nothing": call(
+        ApiKey.DESCRIBE_CLUSTER,
+        range(1, 3),
+        include_cluster_authorized_operations=True,
+        endpoint_type=9,
+    ),
+    "delete records before the start": call(
+        ApiKey.DELETE_RECORDS,
+        timeout_ms=9000,
+        topics=_named(partitions=[{"partition_index": 0, "offset": -5}]),
+    ),
+    "alter configs of an unknown kind": _alter_configs((2, HIDDEN), _UNKNOWN),
+    "change configs in an unknown way": _change_configs((2, HIDDEN), (2, MISSING), operation=9),
+    "change configs of a group in an unknown way": _change_configs((32, HIDDEN_GROUP), operation=9),
+    "acls with an unknown operation": call(ApiKey.DESCRIBE_ACLS, **_acl_filter(operation=99)),
+    "acls with an unknown permission": call(
+        ApiKey.DESCRIBE_ACLS, **_acl_filter(permission_type=99)
+    ),
+    "acls with an unknown pattern": call(
+        ApiKey.DESCRIBE_ACLS, range(1, 4), **_acl_filter(pattern_type_filter=99)
+    ),
+    "create acls without meaning": call(
+        ApiKey.CREATE_ACLS,
+        range(1, 4),
+        creations=[
+            {**_NEW_ACL, "operation": 99},
+            {**_NEW_ACL, "permission_type": 99},
+            {**_NEW_ACL, "resource_pattern_type": 99},
+            {**_NEW_ACL, "operation": 1},
+            {**_NEW_ACL, "permission_type": 1},
+            {**_NEW_ACL, "resource_pattern_type": 2},
+        ],
+    ),
+    "delete acls with an unknown operation": call(
+        ApiKey.DELETE_ACLS, filters=[_acl_filter(operation=99)]
+    ),
+    "delete acls with an unknown pattern": call(
+        ApiKey.DELETE_ACLS, range(1, 4), filters=[_acl_filter(pattern_type_filter=99)]
+    ),
+    "quotas that match in an unknown way": call(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        components=[{"entity_type": "user", "match_type": 9, "match": "x"}],
+        strict=False,
+    ),
+    "features in an unknown way": call(
+        ApiKey.UPDATE_FEATURES,
+        range(1, 3),
+        timeout_ms=9000,
+        feature_updates=[{"feature": "made.up", "max_version_level": 1, "upgrade_type": 9}],
+        validate_only=True,
+    ),
+    "list groups of no type": call(ApiKey.LIST_GROUPS, range(5, 6), types_filter=["Made up"]),
+    "list transactions of a bad pattern": call(
+        ApiKey.LIST_TRANSACTIONS,
+        range(2, 3),
+        state_filters=[],
+        producer_id_filters=[],
+        transactional_id_pattern="(",
+    ),
+    "heartbeat with an unknown assignor": call(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        group_id=HIDDEN_GROUP,
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=9000,
+        subscribed_topic_names=[HIDDEN],
+        server_assignor="made up",
+        topic_partitions=[],
+    ),
+    "heartbeat with a bad pattern": call(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        range(1, 2),
+        group_id=MEMBERS,
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=9000,
+        subscribed_topic_names=[HIDDEN],
+        subscribed_topic_regex="(",
+        topic_partitions=[],
+    ),
+    "elect in an unknown way": call(
+        ApiKey.ELECT_LEADERS, range(1, 3), election_type=9, timeout_ms=9000, topic_partitions=None
+    ),
+    "pages from a negative partition": call(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        topics=_named(),
+        cursor={"topic_name": HIDDEN, "partition_index": -1},
+    ),
+}
+
 CALLS: Final[Mapping[str, Call]] = {
     **SEEING,
     **RECORDS,
@@ -659,4 +796,5 @@ CALLS: Final[Mapping[str, Call]] = {
     **TRANSACTIONS,
     **CONFIGS,
     **CLUSTER,
+    **NO_MEANING,
 }
