@@ -132,11 +132,9 @@ def _decode_client_id(view: memoryview, position: int) -> tuple[str | None, int]
         end = position + length
         if end > len(view):
             raise ProtocolError(f"the client id has {len(view) - position} of {length} bytes")
-        return str(view[position:end], "utf-8"), end
+        return str(view[position:end], "utf-8", "replace"), end
     except StructError:
         raise ProtocolError("a request header ends before the client id") from None
-    except UnicodeDecodeError:
-        raise ProtocolError("the client id is not UTF-8") from None
 
 
 def _skip_tags(view: memoryview, position: int) -> int:

@@ -135,11 +135,14 @@ def _is_address(text: str) -> bool:
 def check_filter(components: Sequence[tuple[str, int, str | None]]) -> None:
     """Refuses components of a description that cannot match, in Kafka's words."""
     kinds = [kind for kind, _, _ in components]
-    for kind, how, name in components:
+    for index, (kind, how, name) in enumerate(components):
         if not kind:
             raise _refused("Invalid empty entity type.")
-        if kinds.count(kind) > 1:
+        if kind in kinds[:index]:
             raise _refused(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in _KINDS:
+            unknown = f"Unsupported entity type {kind}"
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, unknown)
         if how not in _MATCHES:
             raise _refused(f"Unknown match type {how}")
         if how == _EXACT and name is None:
@@ -148,9 +151,6 @@ def check_filter(components: Sequence[tuple[str, int, str | None]]) -> None:
             raise _refused(
                 f"Request specified MATCH_TYPE_{_MATCHES[how]}, but also specified a match string."
             )
-        if kind not in _KINDS:
-            unknown = f"Unsupported entity type {kind}"
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, unknown)
     if IP in kinds and len(kinds) > 1:
         raise _refused(
             "Invalid entity filter component combination. IP filter component should not be used "

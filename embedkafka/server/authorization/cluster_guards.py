@@ -235,8 +235,19 @@ def _acls_not_deleted(request: DeleteAclsRequest, reason: str) -> DeleteAclsResp
     return DeleteAclsResponse(filter_results=[failed] * len(request.filters))
 
 
-create_acls = _needs(_ALTER, _acls_not_created)
-delete_acls = _needs(_ALTER, _acls_not_deleted)
+_create_acls = _needs(_ALTER, _acls_not_created)
+_delete_acls = _needs(_ALTER, _acls_not_deleted)
+
+
+def create_acls(check: Checks, request: CreateAclsRequest) -> object:
+    """As `describe_acls`."""
+    return _create_acls(check, request) if is_complete(request) else request
+
+
+def delete_acls(check: Checks, request: DeleteAclsRequest) -> object:
+    """As `describe_acls`."""
+    return _delete_acls(check, request) if is_complete(request) else request
+
 
 # --- quotas and credentials
 

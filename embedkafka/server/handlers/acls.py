@@ -70,24 +70,28 @@ def describe_acls(
     )
 
 
-def is_complete(request: DescribeAclsRequest) -> bool:
-    """Whether no number of the filter is 0, "unknown", at which Kafka closes the connection."""
-    numbers = (
-        request.resource_type_filter,
-        request.pattern_type_filter,
-        request.operation,
-        request.permission_type,
+def is_complete(request: DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest) -> bool:
+    """Whether no number is 0, "unknown", at which Kafka closes the connection."""
+    if isinstance(request, CreateAclsRequest):
+        return not any(
+            0 in (one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
+            for one in request.creations
+        )
+    filters = request.filters if isinstance(request, DeleteAclsRequest) else [request]
+    return not any(
+        0 in (one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
+        for one in filters
     )
-    return 0 not in numbers
 
 
-def create_acls(
-    broker: "Broker", request: CreateAclsRequest, context: "RequestContext"
-) -> CreateAclsResponse:
+def create_acls(broker: "Broker", request: CreateAclsRequest, context: "RequestContext") -> object:
     """Adds ACLs; each succeeds or fails alone. SECURITY_DISABLED without an authorizer.
 
     Behaviour: as in Kafka, a number that only a filter may use fails the whole request.
     """
+    if not is_complete(request):
+        context.close_connection("an ACL has unknown elements")
+        return LATER
     if broker.authorizer is None:
         refused = CreateAclsResponse.Result(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER
@@ -114,11 +118,9 @@ def create_acls(
 
 
 def _is_filter(creation: CreateAclsRequest.Creation) -> bool:
-    """Whether a creation has a number for filters; raises ApiError if one says "unknown"."""
+    """Whether a creation has a number for filters."""
     pattern = creation.resource_pattern_type
     others = (creation.resource_type, creation.operation, creation.permission_type)
-    if 0 in (pattern, *others):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "an ACL has unknown elements")
     return 1 in others or pattern in (PatternType.ANY, PatternType.MATCH)
 
 
@@ -156,10 +158,11 @@ def _created(creation: CreateAclsRequest.Creation) -> Acl:
     )
 
 
-def delete_acls(
-    broker: "Broker", request: DeleteAclsRequest, context: "RequestContext"
-) -> DeleteAclsResponse:
+def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: "RequestContext") -> object:
     """Deletes the ACLs that match filters. SECURITY_DISABLED without an authorizer."""
+    if not is_complete(request):
+        context.close_connection("a filter has unknown elements")
+        return LATER
     _Result = DeleteAclsResponse.FilterResult
     authorizer = broker.authorizer
     if authorizer is None:

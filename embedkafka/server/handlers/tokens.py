@@ -35,7 +35,9 @@ def create_delegation_token(
     """
     requester = owner = context.principal
     if request.owner_principal_name:
-        owner = KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name)
+        if request.owner_principal_type is None:
+            return _not_created(owner, requester, ErrorCode.UNKNOWN_SERVER_ERROR)
+        owner = KafkaPrincipal(request.owner_principal_type, request.owner_principal_name)
     try:
         _check_client(broker, context)
         renewers = [

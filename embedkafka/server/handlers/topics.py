@@ -208,12 +208,13 @@ def delete_topics(
             DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in request.topic_names
         ]
     )
-    if request.timeout_ms <= 0:
+    checked = list(_deletable(asked, broker.metadata.snapshot))
+    if request.timeout_ms <= 0 and any(refusal is None for _, refusal in checked):
         return DeleteTopicsResponse(responses=[_timed_out_deletion(topic) for topic in asked])
     results: list[DeleteTopicsResponse.Topic] = []
     doomed: dict[str, int] = {}
     deletions = _Deletions(broker)
-    for topic, refusal in _deletable(asked, broker.metadata.snapshot):
+    for topic, refusal in checked:
         result = (
             _delete(broker, topic, deletions, context.version)
             if refusal is None

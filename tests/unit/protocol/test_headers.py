@@ -131,6 +131,6 @@ def test_truncated_headers_are_refused() -> None:
         decode_response_header(ApiKey.METADATA, 9, b"\0\0\0\1\1\7\x09z")
 
 
-def test_client_ids_that_are_not_utf8_are_refused() -> None:
-    with pytest.raises(ProtocolError, match="client id is not UTF-8"):
-        decode_request_header(b"\0\3\0\0\0\0\0\1\0\1\xff")
+def test_bytes_of_client_ids_that_are_not_utf8_are_replaced() -> None:
+    header, _ = decode_request_header(b"\0\3\0\0\0\0\0\1\0\1\xff")
+    assert header.client_id == "\ufffd"

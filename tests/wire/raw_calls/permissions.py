@@ -652,8 +652,8 @@ CLUSTER: Final[Mapping[str, Call]] = {
 
 
 def _offsets(timestamp: int, *names: str, **more: Plain) -> Call:
-    asked = {"partitions": [{"partition_index": 0, "timestamp": timestamp}]}
-    topics = _named(*names, **asked)
+    partition = {"partition_index": 0, "timestamp": timestamp}
+    topics = _named(*names, partitions=[partition])
     return call(ApiKey.LIST_OFFSETS, range(2, 11), replica_id=-1, topics=topics, **more)
 
 

@@ -78,5 +78,6 @@ def test_a_filter_finds_what_kafkas_finds(wanted: AclFilter, expected: list[Acl]
 
 def test_a_number_without_a_meaning_is_unknown() -> None:
     assert known(AclOperation, 99) is AclOperation.UNKNOWN
-    assert AclFilter(operation=known(AclOperation, 99)).is_unknown
-    assert not AclFilter().is_unknown
+    assert AclFilter(operation=known(AclOperation, 99)).find_unknown() == "entryFilter"
+    assert AclFilter(resource_type=known(ResourceType, 99)).find_unknown() == "patternFilter"
+    assert AclFilter().find_unknown() is None
