@@ -56,6 +56,7 @@ class LogManagerConfig:
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     log_initial_task_delay_ms: int = NEVER_MS  # but at most the period
+    replica_alter_log_dirs_io_max_bytes_per_second: int = MAX_LONG
     producer_id_expiration_check_interval_ms: int = 600_000
     producers: ProducerStateConfig = field(default_factory=ProducerStateConfig)
 
@@ -97,7 +98,12 @@ class LogManager:
         self._locks: list[DirectoryLock] = []
         self._cleaner_task: Cancellable | None = None
         self._preferred: dict[TopicPartition, Path] = {}
-        self._moves = Moves(self, scheduler=self._scheduler, random=self._random)
+        self._moves = Moves(
+            self,
+            scheduler=self._scheduler,
+            random=self._random,
+            bytes_per_second=self.config.replica_alter_log_dirs_io_max_bytes_per_second,
+        )
         self._cleaner_config = cleaner_config or CleanerConfig()
         self._cleaner = Cleaner(
             self.all_logs,
@@ -286,6 +292,7 @@ class LogManager:
     def reconfigure(self, config: LogManagerConfig, cleaner_config: CleanerConfig) -> None:
         """Applies other settings from now on, but periods only from the next start."""
         self.config = config
+        self._moves.set_rate(config.replica_alter_log_dirs_io_max_bytes_per_second)
         for log in self.all_logs():
             log.expire_producers_after(config.producers.expiration_ms)
         if cleaner_config == self._cleaner_config:
@@ -501,6 +508,14 @@ class LogManager:
         )
 
     def retire(self, path: Path, log: Log) -> None:
+        if path.name.endswith(FUTURE_SUFFIX):  # under that name, a restart would continue the move
+            doomed = path.with_name(path.name.removesuffix(FUTURE_SUFFIX) + DELETE_SUFFIX)
+            try:
+                self._files.rename(path, doomed)
+            except OSError as error:
+                self.fail_directory(path.parent, error)
+                return
+            path = doomed
         self._remove_later(path, log.config.file_delete_delay_ms)
 
     def on_moved(self, log: Log, source: Path) -> None:

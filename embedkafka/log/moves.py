@@ -23,7 +23,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.files import MAX_FILE_NAME, FileRegion
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
-from embedkafka.runtime.scheduler import Scheduler
+from embedkafka.runtime.scheduler import Cancellable, Scheduler
 
 FUTURE_SUFFIX: Final = "-future"
 _FUTURE_DIRECTORY: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
@@ -33,11 +33,12 @@ _CHUNK_BYTES: Final = 1024 * 1024
 class Move:
     """A moving replica: its log, and the copy that will replace its files."""
 
-    __slots__ = ("error", "future", "log")
+    __slots__ = ("error", "future", "log", "next_step")
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.future: Log | None = None
+        self.next_step: Cancellable | None = None
         self.error: OSError | None = None
 
     def note(self, error: OSError) -> None:
@@ -74,8 +75,11 @@ class Disks(Protocol):
 class Moves:
     """All moves of one broker."""
 
-    def __init__(self, disks: Disks, *, scheduler: Scheduler, random: Random) -> None:
+    def __init__(
+        self, disks: Disks, *, scheduler: Scheduler, random: Random, bytes_per_second: int
+    ) -> None:
         self._disks = disks
+        self._bytes_per_second = bytes_per_second
         self._scheduler = scheduler
         self._random = random
         self._lock = ranked_lock("moves between log directories", LEAF_RANK)
@@ -118,6 +122,16 @@ class Moves:
             del self._moves[topic_partition]
         self._discard(move)
 
+    def set_rate(self, bytes_per_second: int) -> None:
+        """Limits moves from now on; those that wait for an earlier limit go on."""
+        if bytes_per_second == self._bytes_per_second:
+            return
+        self._bytes_per_second = bytes_per_second
+        with self._lock:
+            moves = list(self._moves.values())
+        for move in moves:
+            self._go_on(move)
+
     def lose(self, directory: Path) -> None:
         """Cancels the moves into and out of a failed directory."""
         with self._lock:
@@ -148,21 +162,28 @@ class Moves:
 
     # -- on the background thread
 
-    def _go_on(self, move: Move, future: Log | None = None) -> None:
+    def _go_on(self, move: Move, future: Log | None = None, *, delay_ms: float = 0) -> None:
         if future is not None:
             move.future = future
+        if move.next_step is not None:
+            move.next_step.cancel()
         name = f"move {move.topic_partition}"
-        self._scheduler.once(name, 0, partial(self._advance, move))
+        move.next_step = self._scheduler.once(name, delay_ms, partial(self._advance, move))
+
+    def _pause_ms(self, copied_bytes: int) -> float:
+        """How long a move waits after copying so much; as in Kafka, the first chunk is free."""
+        return max(copied_bytes, 0) * 1000 / max(self._bytes_per_second, 1)
 
     def _advance(self, move: Move) -> None:
         future = move.future
         if future is None or not self._is_under_way(move):
             return
+        before = future.size
         try:
             if move.log.directory.parent == move.target:
                 self.cancel(move.topic_partition)  # an earlier move has put it there
             elif copy_chunk(move.log, future):
-                self._go_on(move)
+                self._go_on(move, delay_ms=self._pause_ms(future.size - before))
             elif self._end(move):  # from now on it cannot be cancelled
                 self._finish(move, future)
         except ApiError:

@@ -333,6 +333,9 @@ PROBES: Final[Mapping[str, Probe]] = {
     "queued.max.requests": lambda broker: broker._channel.capacity,
     "quota.window.num": limits("rate_windows"),
     "quota.window.size.seconds": times(1000, limits("rate_window_ms")),
+    "replica.alter.log.dirs.io.max.bytes.per.second": (
+        lambda broker: broker.logs._moves._bytes_per_second
+    ),
     "replica.fetch.backoff.ms": replicas("fetch_backoff_ms"),
     "replica.fetch.max.bytes": replicas("fetch_max_bytes"),
     "replica.fetch.min.bytes": lambda broker: remote_leader(broker)._config.fetch_min_bytes,
@@ -636,7 +639,6 @@ def test_a_change_of_a_setting_without_effect_is_refused_with_the_reason(
         "background.threads": "12",
         "num.replica.fetchers": "2",
         "listener.name.plaintext.ssl.provider": "/keys",
-        "replica.alter.log.dirs.io.max.bytes.per.second": "1000",
     }.items():
         with pytest.raises(KafkaException, match=f"{name}.* has no effect: .") as told:
             alter(kafka, ResourceType.BROKER, "1", {name: value})

@@ -239,6 +239,12 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         int_key("producer.purgatory.purge.interval.requests", 1000),
         long_key("queued.max.request.bytes", -1),
         int_key("queued.max.requests", 500, at_least(1)),
+        long_key(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            MAX_LONG,
+            at_least(0),
+            update=CLUSTER_WIDE,
+        ),
         int_key("replica.fetch.backoff.ms", 1000, at_least(0)),
         int_key("replica.fetch.max.bytes", 1_048_576, at_least(0)),
         int_key("replica.fetch.min.bytes", 1),

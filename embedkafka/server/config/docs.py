@@ -148,6 +148,9 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "controller.quota.window.size.seconds": "The length of one such window.",
     "quota.window.num": "The number of windows over which rates are measured.",
     "quota.window.size.seconds": "The length of one such window.",
+    "replica.alter.log.dirs.io.max.bytes.per.second": (
+        "Bytes per second that replicas may move between log directories."
+    ),
     "replica.fetch.backoff.ms": "How long a follower waits after a failed fetch.",
     "replica.fetch.max.bytes": "Bytes that a follower fetches from one partition at a time.",
     "replica.fetch.min.bytes": "Bytes for which a follower's fetch waits at a remote leader.",

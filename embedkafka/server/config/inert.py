@@ -101,9 +101,8 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "broker.id.generation.enable",
         "reserved.broker.max.id",
     ),
-    "moves between log directories are not throttled": (
+    "a move between log directories waits after each chunk for as long as its rate demands": (
         "alter.log.dirs.replication.quota.window.",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
     ),
     "requests to ZooKeeper are not limited": (
         "zookeeper.clientCnxnSocket",

@@ -216,7 +216,6 @@ _UNLISTED: Final = {
     "errors.deadletterqueue.": "Where records go that a share group gives up.",
     "log.message.timestamp.difference.max.ms": "How far a timestamp may be off.",
     "password.encoder.": "How passwords are encoded that are changed at run time.",
-    "replica.alter.log.dirs.io.max.bytes.per.second": "Limits moves between log directories.",
     "server.max.startup.time.ms": "How long a broker may take to start.",
     "unstable.": "Switches on APIs and features that are not released.",
     "zookeeper.clientCnxnSocket": "The Java class of the connection to ZooKeeper.",

@@ -181,6 +181,9 @@ def log_manager_config(config: BrokerConfig) -> LogManagerConfig:
             "log.flush.start.offset.checkpoint.interval.ms"
         ),
         log_initial_task_delay_ms=config.integer("log.initial.task.delay.ms"),
+        replica_alter_log_dirs_io_max_bytes_per_second=config.integer(
+            "replica.alter.log.dirs.io.max.bytes.per.second"
+        ),
         producer_id_expiration_check_interval_ms=config.integer(
             "producer.id.expiration.check.interval.ms"
         ),

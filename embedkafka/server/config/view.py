@@ -184,7 +184,13 @@ def _shown(key: ConfigKey, value: ConfigValue) -> str | None:
     return format_value(value)
 
 
-_RUN_TIME = frozenset({"follower.replication.throttled.rate", "leader.replication.throttled.rate"})
+_RUN_TIME = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
 """Keys that Kafka knows only once they are set, and then without a default."""
 
 _OF_PLUGINS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
