@@ -246,6 +246,10 @@ class Brokers:
             self._link(handle)
         self.on_change()
 
+    def disown_held_requests(self) -> None:
+        """Requests of clients that faults hold up now are never handled."""
+        self._requests.disown()
+
     def _on_links_changed(self) -> None:
         self.network.on_links_changed()
         for handle in self.running():  # followers fetch once more, and notice the link

@@ -282,6 +282,7 @@ class RequestFaults:
         self.links = Links(self._late, clock, rng)
         self.links.subscribe(self._arm)
         self._is_armed = False
+        self._era = 0
 
     def refuse(self, target: Target, code: ErrorCode, frequency: Frequency) -> Fault:
         def act(meeting: Meeting) -> None:
@@ -361,6 +362,13 @@ class RequestFaults:
         self.links.clear()
         self._arm()
 
+    def disown(self) -> None:
+        """Requests of clients that are held up now are never handled: they lose their connections.
+
+        A client that is still there sends its request again.
+        """
+        self._era += 1
+
     def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
         """`handle` with the faults in front, for the requests to `broker`."""
 
@@ -396,13 +404,19 @@ class RequestFaults:
         self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
     ) -> None:
         """Takes a request over its link, and then to the faults of requests."""
-        fault = None
-        if self.links.faults:
-            fault = self.links.find(self._source_of(request), broker)
+        source, era = self._source_of(request), self._era
+
+        def handle_in_time(it: Request) -> None:
+            if source is not None or era == self._era:
+                handle(it)
+            else:
+                it.close_connection("its test was over before a fault let it go")
+
+        fault = self.links.find(source, broker) if self.links.faults else None
         if fault is None:
-            self._meet(broker, request, handle, find_topic)
+            self._meet(broker, request, handle_in_time, find_topic)
         else:
-            fault._carry(request, lambda it: self._meet(broker, it, handle, find_topic))
+            fault._carry(request, lambda it: self._meet(broker, it, handle_in_time, find_topic))
 
     def _meet(
         self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic

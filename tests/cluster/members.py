@@ -5,6 +5,7 @@ some of which wait for the others of the group, so a group can be left in any st
 """
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
@@ -18,19 +19,23 @@ from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatR
 from embedkafka.protocol.messages.groups import (
     FindCoordinatorRequest,
     JoinGroupRequest,
+    OffsetCommitRequest,
     SyncGroupRequest,
 )
 from embedkafka.protocol.messages.internal import ConsumerProtocolSubscription
 
-FIND, JOIN, SYNC, HEARTBEAT = 4, 9, 5, 1
+FIND, JOIN, SYNC, HEARTBEAT, COMMIT = 4, 9, 5, 1, 8
 PATIENCE_S = 20.0
 
 
 class Members:
     """Members of one group, which a test may leave as they are. Leaving the block disconnects."""
 
-    def __init__(self, kafka: EmbeddedKafka, group: str, topic: str) -> None:
+    def __init__(
+        self, kafka: EmbeddedKafka, group: str, topic: str, *, patience_s: float = PATIENCE_S
+    ) -> None:
         self._kafka = kafka
+        self._patience_s = patience_s
         self._group = group
         self._topic = topic
         self._clients: list[BrokerClient] = []
@@ -48,7 +53,7 @@ class Members:
 
     def id(self) -> str:
         """An id that the coordinator has given out, and waits for."""
-        answer = self._client().call(self._join_request("", None), JOIN)
+        answer = self._call(self._join_request("", None), JOIN)
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
         given: str = answer.member_id
         return given
@@ -56,14 +61,14 @@ class Members:
     def join(self, instance: str | None = None) -> tuple[str, int]:
         """Joins as the only member so far; returns its id and the generation."""
         member = "" if instance is not None else self.id()
-        answer = self._client().call(self._join_request(member, instance), JOIN)
+        answer = self._call(self._join_request(member, instance), JOIN)
         assert answer.error_code == ErrorCode.NONE
         return answer.member_id, answer.generation_id
 
     def stable(self, instance: str | None = None) -> str:
         """Joins as the only member so far, and gets no partitions."""
         member, generation = self.join(instance)
-        answer = self._client().call(self._sync_request(member, generation), SYNC)
+        answer = self._call(self._sync_request(member, generation), SYNC)
         assert answer.error_code == ErrorCode.NONE
         return member
 
@@ -87,14 +92,31 @@ class Members:
             subscribed_topic_names=[self._topic],
             topic_partitions=[],
         )
-        answer = self._client().call(request, HEARTBEAT)
+        answer = self._call(request, HEARTBEAT)
         assert answer.error_code == ErrorCode.NONE, answer
         return member
+
+    def commit(self, offset: int) -> None:
+        """Commits an offset of the first partition, as a client outside the group."""
+        _Topic = OffsetCommitRequest.Topic
+        partition = _Topic.Partition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        topic = _Topic(name=self._topic, partitions=[partition])
+        request = OffsetCommitRequest(
+            group_id=self._group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[topic],
+        )
+        answer = self._call(request, COMMIT)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE, answer
 
     def await_state(self, state: str) -> None:
         """Waits until the coordinator lists the group with this state."""
         brokers = self._kafka._require_brokers()
-        await_true(lambda: find_coordinated(brokers).groups.get(self._group) == state)
+        is_so = lambda: find_coordinated(brokers).groups.get(self._group) == state  # noqa: E731
+        await_true(is_so, self._patience_s)
 
     def _find_coordinator(self) -> int:
         found: list[int] = []
@@ -113,7 +135,7 @@ class Members:
                 return bool(found)
             return False
 
-        await_true(ask)
+        await_true(ask, self._patience_s)
         return found[0]
 
     def _client(self) -> BrokerClient:
@@ -121,6 +143,9 @@ class Members:
         client = broker.make_client("test")
         self._clients.append(client)
         return client
+
+    def _call(self, request: Any, version: int) -> Any:
+        return self._client().call(request, version, timeout_ms=self._patience_s * 1000)
 
     def _call_later(self, request: Any, version: int) -> None:
         client = self._client()
@@ -156,14 +181,13 @@ class Members:
         )
 
 
-def await_true(is_so: Callable[[], bool]) -> None:
+def await_true(is_so: Callable[[], bool], patience_s: float) -> None:
     """Asks until it is so."""
     pause = threading.Event()
-    for _ in range(int(PATIENCE_S * 200)):
-        if is_so():
-            return
+    deadline_s = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < deadline_s, f"it did not come true in {patience_s:g} s"
         pause.wait(0.005)
-    raise AssertionError(f"it did not come true in {PATIENCE_S:g} s")
 
 
 def leave_given_id(members: Members) -> str:

@@ -1,6 +1,7 @@
 """What a test does to a cluster that others use after it: undone when it ends."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from confluent_kafka.admin import (
 
 from embedkafka import Acl, EmbeddedKafka, EmbedKafkaError, PartitionStatus
 from embedkafka.cluster.restoring.coordinated import find_coordinated
+from embedkafka.net.client import BrokerDisconnected
+from embedkafka.protocol.messages.topics import CreateTopicsRequest
 from embedkafka.security.principals import KafkaPrincipal
-from tests.cluster.members import WAYS_TO_LEAVE, Members
+from tests.cluster.members import PATIENCE_S, WAYS_TO_LEAVE, Members, await_true
 from tests.cluster.reassignment import reassign
 
 RETENTION = "retention.ms"
@@ -250,6 +253,44 @@ def test_what_was_broken_before_stays_so(kafka: EmbeddedKafka) -> None:
         kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS")
     assert [handle.state.value for handle in kafka.brokers] == ["running", "stopped", "running"]
     assert kafka.faults.standing == [fault]
+    kafka.reset()
+
+
+HOLDING: dict[str, Callable[[EmbeddedKafka], object]] = {
+    "delay": lambda kafka: kafka.faults.delay("CREATE_TOPICS", 60_000),
+    "slow link": lambda kafka: kafka.faults.slow_link("clients", latency_ms=60_000),
+    "stalled link": lambda kafka: kafka.faults.stall_link("clients"),
+}
+
+
+@pytest.mark.parametrize("how", HOLDING)
+def test_a_request_that_a_fault_holds_up_does_not_come_after_the_block(
+    kafka: EmbeddedKafka, how: str
+) -> None:
+    """Not even a later one from its client, which must connect again first."""
+    client = kafka._require_brokers().require(1).require_broker().make_client("late")
+    topic = CreateTopicsRequest.Topic(
+        name="late", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+    with ThreadPoolExecutor(1) as pool:
+        with kafka.isolated():
+            HOLDING[how](kafka)
+            answer = pool.submit(client.call, request, 7)
+            await_true(lambda: bool(kafka.requests("CREATE_TOPICS", client_id="late")), PATIENCE_S)
+        kafka.clock.advance(minutes=2)
+        assert isinstance(answer.exception(PATIENCE_S), BrokerDisconnected)
+    assert "late" not in topics_of(kafka)
+    kafka.clock.reset()
+
+
+def test_settings_of_a_topic_that_the_block_deletes_go_too(kafka: EmbeddedKafka) -> None:
+    kafka.topic("kept", config={RETENTION: 1000})
+    with kafka.isolated():
+        kafka.delete_topic("kept")
+        configure(kafka, ResourceType.BROKER, "1", "log.cleaner.threads", "2")
+    overrides = kafka._require_brokers().zk.overrides()
+    assert [name for kind, name in overrides if kind == "topics" and name == "kept"] == []
     kafka.reset()
 
 

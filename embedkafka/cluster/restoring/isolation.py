@@ -274,6 +274,7 @@ class Isolation:
     def _end_faults(self, before: Footprint) -> bool:
         """Returns whether brokers were cut off from each other."""
         brokers = self._brokers
+        brokers.disown_held_requests()
         for fault in brokers.faults.standing:
             if fault not in before.faults:
                 fault.remove()
@@ -359,13 +360,13 @@ class Isolation:
         ]
 
     def _restore_settings(self, before: Footprint) -> None:
-        now = self._brokers.zk.overrides()
+        now, topics = self._brokers.zk.overrides(), self._staying(before)
         for entity_type, name in now.keys() | before.settings.keys():
             wanted = before.settings.get((entity_type, name), {})
             if now.get((entity_type, name), {}) == wanted:
                 continue
-            if entity_type == TOPICS and name not in before.topics:
-                continue  # it goes with its topic
+            if entity_type == TOPICS and name not in topics:
+                continue  # it goes, or has gone, with its topic
             for handle in self._brokers.running():
                 handle.require_broker().config.set_overrides(entity_type, name, wanted)
 
