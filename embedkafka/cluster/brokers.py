@@ -246,9 +246,9 @@ class Brokers:
             self._link(handle)
         self.on_change()
 
-    def disown_held_requests(self) -> None:
-        """Requests of clients that faults hold up now are never handled."""
-        self._requests.disown()
+    def drop_held_requests(self) -> None:
+        """Requests that faults hold up now never happen: their connections are closed."""
+        self._requests.links.held.hang_up()
 
     def _on_links_changed(self) -> None:
         self.network.on_links_changed()

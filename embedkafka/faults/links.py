@@ -13,10 +13,12 @@ Not here: faults of single requests (`request_faults`), partitions into sides (`
 import random
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 from embedkafka.faults.diverted import diverted, size_of
+from embedkafka.faults.held import HeldRequests
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.clock import Clock
@@ -126,12 +128,17 @@ class StalledLink(LinkFault):
         return super()._joins(source, target) or _reversed(self, source, target)
 
     def _carry(self, request: Request, go_on: Handle) -> None:
+        self._links.held.hold(request)
         if not self._links._hold(self, self._held, (request, go_on)):
-            go_on(request)
+            self._go_on(request, go_on)
 
     def _mend(self) -> None:
         for request, go_on in self._held:
-            self._links.late.once("mended link", 0, lambda go=go_on, held=request: go(held))  # type: ignore[misc]  # defaults bind them
+            self._links.late.once("mended link", 0, partial(self._go_on, request, go_on))
+
+    def _go_on(self, request: Request, go_on: Handle) -> None:
+        if self._links.held.let_go(request):
+            go_on(request)
 
 
 class SlowLink(LinkFault):
@@ -166,12 +173,21 @@ class SlowLink(LinkFault):
 
     def _carry(self, request: Request, go_on: Handle) -> None:
         def reply_late(parts: Sequence[Part]) -> None:
-            self._later(Way.OUT, size_of(parts), lambda: request.reply(parts))
+            self._later(Way.OUT, size_of(parts), request, lambda: request.reply(parts))
 
-        self._later(Way.IN, len(request.frame), lambda: go_on(diverted(request, reply_late)))
+        def arrive() -> None:
+            go_on(diverted(request, reply_late))
 
-    def _later(self, way: Way, size: int, run: Callable[[], None]) -> None:
-        self._links.late.once("slow link", self._links._delay_ms(self, way, size), run)
+        self._later(Way.IN, len(request.frame), request, arrive)
+
+    def _later(self, way: Way, size: int, request: Request, go_on: Callable[[], None]) -> None:
+        def go_on_if_held() -> None:
+            if self._links.held.let_go(request):
+                go_on()
+
+        self._links.held.hold(request)
+        delay_ms = self._links._delay_ms(self, way, size)
+        self._links.late.once("slow link", delay_ms, go_on_if_held)
 
 
 class Links:
@@ -181,6 +197,7 @@ class Links:
         self.late = late
         self._clock = clock
         self._rng = rng
+        self.held = HeldRequests()
         self._lock = ranked_lock("link faults", LEAF_RANK)
         self.faults: tuple[LinkFault, ...] = ()
         self._hosts: list[Callable[[], None]] = []

@@ -282,7 +282,6 @@ class RequestFaults:
         self.links = Links(self._late, clock, rng)
         self.links.subscribe(self._arm)
         self._is_armed = False
-        self._era = 0
 
     def refuse(self, target: Target, code: ErrorCode, frequency: Frequency) -> Fault:
         def act(meeting: Meeting) -> None:
@@ -294,15 +293,25 @@ class RequestFaults:
         return self._add(f"error {code.name}", target, act, frequency)
 
     def delay(self, target: Target, ms: float, frequency: Frequency) -> Fault:
+        held = self.links.held
+
         def act(meeting: Meeting) -> None:
-            name = f"late {meeting.api.name}"
-            self._late.once(name, ms, lambda: meeting.handle(meeting.request))
+            def go_on() -> None:
+                if held.let_go(meeting.request):
+                    meeting.handle(meeting.request)
+
+            held.hold(meeting.request)
+            self._late.once(f"late {meeting.api.name}", ms, go_on)
 
         return self._add(f"delay {ms:g} ms", target, act, frequency)
 
     def drop_reply(self, target: Target, frequency: Frequency) -> Fault:
         def act(meeting: Meeting) -> None:
-            _handle(meeting, instead_of_reply=_no_reply)
+            def keep_silent(parts: Sequence[Part]) -> None:
+                """The broker reads nothing more from the connection until the client hangs up."""
+                self.links.held.hold(meeting.request)
+
+            _handle(meeting, instead_of_reply=keep_silent)
 
         return self._add("drop reply", target, act, frequency)
 
@@ -362,13 +371,6 @@ class RequestFaults:
         self.links.clear()
         self._arm()
 
-    def disown(self) -> None:
-        """Requests of clients that are held up now are never handled: they lose their connections.
-
-        A client that is still there sends its request again.
-        """
-        self._era += 1
-
     def around(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
         """`handle` with the faults in front, for the requests to `broker`."""
 
@@ -404,19 +406,13 @@ class RequestFaults:
         self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
     ) -> None:
         """Takes a request over its link, and then to the faults of requests."""
-        source, era = self._source_of(request), self._era
-
-        def handle_in_time(it: Request) -> None:
-            if source is not None or era == self._era:
-                handle(it)
-            else:
-                it.close_connection("its test was over before a fault let it go")
-
-        fault = self.links.find(source, broker) if self.links.faults else None
+        fault = None
+        if self.links.faults:
+            fault = self.links.find(self._source_of(request), broker)
         if fault is None:
-            self._meet(broker, request, handle_in_time, find_topic)
+            self._meet(broker, request, handle, find_topic)
         else:
-            fault._carry(request, lambda it: self._meet(broker, it, handle_in_time, find_topic))
+            fault._carry(request, lambda it: self._meet(broker, it, handle, find_topic))
 
     def _meet(
         self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
@@ -459,10 +455,6 @@ class RequestFaults:
 
 def _handle(meeting: Meeting, *, instead_of_reply: OnReply) -> None:
     meeting.handle(diverted(meeting.request, instead_of_reply))
-
-
-def _no_reply(parts: Sequence[Part]) -> None:
-    """The connection stays muted: the broker reads nothing more until the client hangs up."""
 
 
 def _refuse(meeting: Meeting, code: ErrorCode) -> None:

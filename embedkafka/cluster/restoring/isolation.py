@@ -165,6 +165,7 @@ class Isolation:
             self._brokers.clock.reset()
         for name in self._scratch_names() - before.scratch:
             self._files.remove_tree(self._scratch / name)
+        self._brokers.drop_held_requests()  # whose replies were dropped since the faults ended
         self._brokers.request_log.forget()
         return leaks + connected
 
@@ -274,7 +275,7 @@ class Isolation:
     def _end_faults(self, before: Footprint) -> bool:
         """Returns whether brokers were cut off from each other."""
         brokers = self._brokers
-        brokers.disown_held_requests()
+        brokers.drop_held_requests()
         for fault in brokers.faults.standing:
             if fault not in before.faults:
                 fault.remove()
