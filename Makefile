@@ -100,8 +100,9 @@ $(SITE_VENV)/.ready: pyproject.toml
 	@$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
-chaos: setup ## kill, pause and cut off brokers under load; SEED=… ROUNDS=…
+chaos: setup ## kill, pause and cut off brokers under load, and isolate random tests; SEED=… ROUNDS=…
 	$(BIN)/python -m tests.chaos --workers 2 --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos.isolation --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED))
 
 sim: setup ## simulate clusters without threads, exactly repeatable by seed; SEED=… SEEDS=…
 	$(BIN)/python -m tests.sim --workers 2 --seeds $(or $(SEEDS),1000) $(if $(SEED),--seed $(SEED))

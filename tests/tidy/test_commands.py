@@ -25,7 +25,8 @@ COMMANDS = [[sys.executable, "-m", "pytest"], *(["make", target] for target in T
 
 def test_the_makefile_has_targets_that_run_tests() -> None:
     assert {"unit", "wire", "wire-oracle", "spark", "slow"} <= set(TARGETS)
-    assert set(MODULES) == {"benchmarks", "tests.chaos", "tests.fuzz", "tests.sim"}
+    of_chaos = {"tests.chaos", "tests.chaos.isolation"}
+    assert set(MODULES) == {"benchmarks", "tests.fuzz", "tests.sim", *of_chaos}
 
 
 def test_plain_pytest_leaves_no_tests_out() -> None:
