@@ -61,7 +61,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "kafka.admin.ConfigCommand",
         [
             *("--alter", "--entity-type", "topics", "--entity-name", TOPIC),
-            *("--add-config", "retention.ms=777"),
+            *("--add-config", "retention.ms=777777777"),
         ],
     ),
     "configs: bad topic config": (
