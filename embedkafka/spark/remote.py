@@ -6,7 +6,9 @@ Not here: the driver's JVM (`session`), the connector's jars (`connector`).
 """
 
 import os
+import shlex
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -17,7 +19,13 @@ from urllib.parse import urlsplit
 
 from embedkafka.runtime.addresses import format_address, is_loopback
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
-from embedkafka.spark.connector.installed import require_installed_spark
+from embedkafka.runtime.temporary import TemporaryDirectory
+from embedkafka.spark import early_worker
+from embedkafka.spark.connector.installed import (
+    InstalledSpark,
+    release_numbers,
+    require_installed_spark,
+)
 from embedkafka.spark.connector.jars import ConnectorNotFound, require_connector
 from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
@@ -46,6 +54,9 @@ SERVER_SETTINGS: Final[Mapping[str, str]] = {
 }
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+_PYTHON: Final = "PYSPARK_PYTHON"
+_KNOWN_WORKERS: Final = (4, 0)
+"""The release whose workers `early_worker` knows how to start."""
 
 
 class SparkUnreachable(EmbedKafkaError):
@@ -175,15 +186,54 @@ def connect_server(
         raise ConfigError(f"{spark} brings no Spark Connect server; PySpark 4 does")
     settings = {**SERVER_SETTINGS, **(config or {})}
     start = local_session if master is None else partial(cluster_session, master)
-    with start(
+    session = start(
         app_name,
         jars=jars,
         packages=packages,
         config=settings,
         archive=archive,
         progress=progress,
-    ) as session:
-        yield server_address(session)
+    )
+    with ExitStack() as running:
+        environ = {} if master else running.enter_context(_early_workers(spark))
+        with _environment(environ):
+            opened = running.enter_context(session)
+        yield server_address(opened)
+
+
+@contextmanager
+def _early_workers(spark: InstalledSpark) -> Iterator[dict[str, str]]:
+    """What lets the server start Python by a script whose workers connect at once.
+
+    See `early_worker`. The script exists for the length of the `with` block.
+    """
+    is_known = release_numbers(spark.release)[:2] == _KNOWN_WORKERS and os.name == "posix"
+    if _PYTHON in os.environ or not is_known:
+        yield {}
+        return
+    python, program = shlex.quote(sys.executable), shlex.quote(early_worker.__file__)
+    directory = TemporaryDirectory("python-")
+    script = directory.path / "python"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'[ -z "${early_worker.PORT}" ] || exec {python} {program} "$@"\n'
+        f'exec {python} "$@"\n'
+    )
+    script.chmod(0o755)
+    try:
+        yield {_PYTHON: str(script)}
+    finally:
+        directory.remove()
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name in more:
+            del os.environ[name]
 
 
 def server_address(session: "SparkSession") -> str:
