@@ -93,7 +93,9 @@ _SPARKS_OWN: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT,
 }
 _HELPER: Final = "-Djdk.lang.Process.launchMechanism=POSIX_SPAWN"
-_JAVAS_HEAP: Final = "-Xms0"
+_MEMORY_MB: Final = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+#: What Java chooses: a 64th of the memory, and a third of that for new objects.
+_JAVAS_HEAP: Final = f"-Xms{_MEMORY_MB // 64}m -XX:NewSize={_MEMORY_MB // 192}m"
 _ANY_ADDRESS: Final = "-XX:ArchiveRelocationMode=1"
 SETTINGS: Final = (
     Setting(
@@ -121,6 +123,7 @@ SETTINGS: Final = (
     Setting(name="optimised machine code", java="-XX:TieredStopAtLevel=4"),
     Setting(name="Java's heap", java=_JAVAS_HEAP),
     Setting(name="archive at any address", java=_ANY_ADDRESS),
+    Setting(name="a heap that grows", java="-Xms96m"),
     Setting(name="larger heap", java="-Xms512m -Xmn256m"),
     Setting(name="late compilation", java="-XX:CompileThresholdScaling=4"),
     Setting(name="little inlining", java="-XX:C1MaxInlineSize=10 -XX:C1MaxInlineLevel=2"),

@@ -35,7 +35,8 @@ from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.connector.java import find_java, java_version, read_release
 from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
-from embedkafka.spark.quick_classes import quick_classes
+from embedkafka.spark.quick_arguments import quick_arguments
+from embedkafka.spark.quick_classes import quick_classes, wants_quick_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,9 +53,10 @@ _EXTRA_CLASS_PATH: Final = "spark.driver.extraClassPath"
 #: A test run is too short for optimised machine code to pay: these halve the CPU of a first test.
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-#: A first test fills a heap of this size again and again. Java would start with a 64th of the
-#: machine's memory, and the kernel clears each page of it when it is first touched.
-_SMALL_HEAP: Final = "-Xms96m"
+#: A first test fills 32 MB of new objects again and again, and what it keeps fits into the rest.
+#: Java would start with a 64th of the machine's memory, and the kernel clears each page of new
+#: objects when it is first touched. A smaller heap would grow, which takes a collection of it all.
+_SMALL_HEAP: Final = "-Xms160m -XX:NewSize=32m"
 
 #: Hadoop runs `chmod` for every file of a checkpoint. From 13 on, Java starts a helper before each
 #: process; from 22 on, it is about to drop the older way. Linux only.
@@ -84,6 +86,9 @@ _POPULAR_JARS: Final = (
 )
 
 _FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
+
+_LOG_LEVEL: Final = "spark.log.level"
+_LOG_PROFILE: Final = "org/apache/spark/log4j2-defaults.properties"
 
 _STOP_TIMEOUT_SECONDS: Final = 20
 _LOG_TAIL_LINES: Final = 20
@@ -136,9 +141,12 @@ def local_session(
         classes = running.enter_context(
             session_archive(_launch(settings, spark), wish, progress=progress, environ=os.environ)
         )
+        is_quick = wants_quick_classes(settings["spark.master"], settings)
+        if is_quick:
+            running.enter_context(quick_arguments(spark))
         progress(f"starting {spark} with Kafka connector {connector.release}")
         with _running_jvm(settings, classes, directory, spark):
-            session = _create_session(settings)
+            session = _create_session({**(_quiet_log() if is_quick else {}), **settings})
             try:
                 yield session
             finally:
@@ -313,6 +321,19 @@ def _end_gateway(gateway: Any) -> None:
     with SparkContext._lock:
         SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
+
+
+def _quiet_log() -> dict[str, str]:
+    """For Python, Spark's own profile composes all lines of level INFO and drops them at the end.
+
+    A profile of the user may have other places for them.
+    """
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm  # untyped in PySpark
+    logging = jvm.org.apache.logging.log4j.LogManager.getContext(False).getConfiguration()
+    profile = logging.getConfigurationSource().getLocation() or ""
+    return {_LOG_LEVEL: "WARN"} if profile.endswith(_LOG_PROFILE) else {}
 
 
 def _create_session(settings: Mapping[str, str]) -> "SparkSession":

@@ -1,5 +1,7 @@
 """Our classes in Spark's JVM do what Hadoop's and Spark's do."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,25 @@ import pytest
 from pyspark.sql import SparkSession
 
 from embedkafka.spark.connector.installed import release_numbers
+
+PROFILE = """
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = all
+appender.all.type = File
+appender.all.name = all
+appender.all.fileName = {file}
+appender.all.layout.type = PatternLayout
+appender.all.layout.pattern = %p %m%n
+"""
+SESSION = """
+import sys
+from embedkafka.spark.session import local_session
+
+profile = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={sys.argv[1]}"}
+with local_session(config=profile, archive="no") as spark:
+    assert spark.range(3).count() == 3
+    assert spark.conf.get("spark.log.level", None) is None
+"""
 
 
 @pytest.fixture
@@ -65,6 +86,55 @@ def test_functions_of_mllib_are_registered_when_one_is_used(jvm: Any, spark: Spa
     assert row.vector == Vectors.dense(3.0, 4.0)
 
     assert names_in(registry) == before, "Spark has functions that ours does not register"
+
+
+def test_a_configuration_is_written_as_hadoop_writes_it(jvm: Any, spark: SparkSession) -> None:
+    if release_numbers(spark.version)[:2] != (4, 0):
+        pytest.skip("Spark's own class writes it in this release")
+    hadoop, streams = jvm.org.apache.hadoop, jvm.java.io
+    conf = hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
+    conf.set("spark.test.text", "größer")
+    conf.set("spark.test.origin", "known", "a test")
+
+    written = streams.ByteArrayOutputStream()
+    ours = jvm.org.apache.spark.util.SerializableConfiguration(conf)
+    assert "embedkafka" in ours.getClass().getProtectionDomain().getCodeSource().toString()
+    stream = streams.ObjectOutputStream(written)
+    stream.writeObject(ours)
+    stream.close()
+    read = streams.ObjectInputStream(streams.ByteArrayInputStream(written.toByteArray()))
+    copy = read.readObject().value()
+    theirs = hadoop.conf.Configuration(False)
+    stored = hadoop.io.DataOutputBuffer()
+    conf.write(stored)
+    theirs.readFields(streams.DataInputStream(streams.ByteArrayInputStream(stored.getData())))
+
+    assert copy.getValByRegex(".*").equals(theirs.getValByRegex(".*"))
+    assert copy.size() == conf.size() > 400
+    assert copy.get("spark.test.text") == "größer"
+    for name in ("spark.test.text", "spark.test.origin", "hadoop.tmp.dir"):
+        assert list(copy.getPropertySources(name)) == list(theirs.getPropertySources(name))
+
+
+def test_lines_that_nobody_would_read_are_not_composed(jvm: Any, spark: SparkSession) -> None:
+    """With Spark's own profile for logs; its level is INFO, and a filter drops what it logs."""
+    assert jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString() == "WARN"
+    assert spark.conf.get("spark.log.level") == "WARN"
+
+
+@pytest.mark.slow
+def test_the_users_profile_for_logs_is_left_alone(tmp_path: Path) -> None:
+    """Here it sends lines of level INFO to a file."""
+    (tmp_path / "log4j2.properties").write_text(PROFILE.format(file=tmp_path / "all.log"))
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION, str(tmp_path / "log4j2.properties")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "INFO" in (tmp_path / "all.log").read_text()
 
 
 def names_in(registry: Any) -> set[str]:

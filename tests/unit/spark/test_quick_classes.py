@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedkafka.spark.connector.installed import InstalledSpark
-from embedkafka.spark.quick_classes import HOME, LAZY_MLLIB, LOCAL_FILES, SWITCH, quick_classes
+from embedkafka.spark.quick_classes import HOME, LOCAL_FILES, SPARK_4_0, SWITCH, quick_classes
 from embedkafka.spark.unsigned_jars import unsigned_jars
 
 SIGNED = {"META-INF/MANIFEST.MF": "", "META-INF/DUMMY.SF": "", "META-INF/DUMMY.DSA": ""}
@@ -24,21 +24,25 @@ def write_jar(path: Path, entries: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("jar", "source"),
-    [(LOCAL_FILES, "LocalFiles.java"), (LAZY_MLLIB, "InternalFunctionRegistration.java")],
+    ("jar", "sources"),
+    [
+        (LOCAL_FILES, ["LocalFiles.java"]),
+        (SPARK_4_0, ["InternalFunctionRegistration.java", "SerializableConfiguration.java"]),
+    ],
 )
-def test_the_jars_are_made_from_the_sources_beside_them(jar: Path, source: str) -> None:
+def test_the_jars_are_made_from_the_sources_beside_them(jar: Path, sources: list[str]) -> None:
     """If not: `python ci/spark_classes.py`."""
-    checksum = hashlib.sha256((HOME / source).read_bytes()).hexdigest()[:40]
+    content = b"".join((HOME / source).read_bytes() for source in sources)
+    checksum = hashlib.sha256(content).hexdigest()[:40]
     with zipfile.ZipFile(jar) as archive:
         assert f"Source-SHA256: {checksum}" in archive.read("META-INF/MANIFEST.MF").decode()
 
 
 @pytest.mark.parametrize(
     ("release", "jars"),
-    [("3.5.9", [LOCAL_FILES]), ("4.0.3", [LOCAL_FILES, LAZY_MLLIB]), ("4.1.0", [LOCAL_FILES])],
+    [("3.5.9", [LOCAL_FILES]), ("4.0.3", [LOCAL_FILES, SPARK_4_0]), ("4.1.0", [LOCAL_FILES])],
 )
-def test_functions_of_mllib_wait_where_spark_registers_these(
+def test_classes_of_spark_are_replaced_in_the_release_that_has_them(
     tmp_path: Path, release: str, jars: list[Path]
 ) -> None:
     assert quick_classes(spark(release), "local[2]", {}, cache=tmp_path)[0] == jars

@@ -10,7 +10,7 @@ import pytest
 
 from embedkafka.spark import session
 from embedkafka.spark.connector.installed import InstalledSpark, require_installed_spark
-from embedkafka.spark.quick_classes import LAZY_MLLIB, LOCAL_FILES
+from embedkafka.spark.quick_classes import LOCAL_FILES, SPARK_4_0
 from tests.unit.spark.conftest import Machine
 
 START = """
@@ -55,7 +55,7 @@ def test_jars_that_most_classes_come_from_follow_the_connectors_and_the_callers(
     made = settings(spark_driver_extraClassPath="/x.jar")
     assert made["spark.driver.extraClassPath"].split(os.pathsep) == [
         str(LOCAL_FILES),
-        str(LAZY_MLLIB),
+        str(SPARK_4_0),
         str(tmp_path / "given" / "kafka-clients-3.9.0.jar"),
         "/x.jar",
         str(machine.spark_jars / "scala-library-2.13.16.jar"),
@@ -109,8 +109,8 @@ def test_java_options_are_added_to_ours(settings: Any) -> None:
 
 def test_the_heap_starts_small_and_the_caller_may_start_it_larger(settings: Any) -> None:
     made = settings(spark_driver_extraJavaOptions="-Xms1g")["spark.driver.extraJavaOptions"]
-    assert "-Xms96m" in made
-    assert made.index("-Xms96m") < made.index("-Xms1g"), "Java takes the last one"
+    assert "-Xms160m" in made
+    assert made.index("-Xms160m") < made.index("-Xms1g"), "Java takes the last one"
 
 
 def start(given: Any, **environ: Any) -> Any:
