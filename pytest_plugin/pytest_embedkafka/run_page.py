@@ -13,7 +13,6 @@ from collections.abc import Generator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import pytest
 
@@ -186,6 +185,8 @@ class RunPage:
 
     def _href(self) -> str:
         """The way from pytest-html's page to this one."""
+        from urllib.parse import quote  # Python 3.13 does not load it for pytest
+
         other = self._config.getoption("htmlpath", None)
         start = Path(other).absolute().parent if other else self.path.absolute().parent
         return quote(os.path.relpath(self.path.absolute(), start).replace(os.sep, "/"))
