@@ -215,6 +215,10 @@ DAMAGE: dict[str, Callable[[EmbeddedKafka], object]] = {
     "restart": lambda kafka: [handle.restart() for handle in kafka.brokers],
     "pause": lambda kafka: kafka.broker(3).pause(),
     "partition": lambda kafka: kafka.partition({1}, {2, 3}),
+    "pause all and partition": lambda kafka: [
+        *(handle.pause() for handle in kafka.brokers),
+        kafka.partition({1}, {2, 3}),
+    ],
     "add": lambda kafka: kafka.add_broker(),
     "remove": lambda kafka: kafka.remove_broker(2),
     "error": lambda kafka: kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS", times=None),

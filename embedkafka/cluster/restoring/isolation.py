@@ -148,7 +148,10 @@ class Isolation:
         before, self._before = self._before, None
         if before is None:
             return []
-        was_broken = self._end_faults(before) | self._mend_brokers(before)
+        was_cut = self._end_faults(before)
+        was_broken = self._mend_brokers(before) | was_cut
+        if was_cut:
+            self._await_membership()
         self._restore_placements(before)
         was_broken |= self._remove_brokers(before)
         connected = self._left_connected(before) if finds_clients else []
@@ -284,7 +287,6 @@ class Isolation:
         was_cut = brokers.network.sides != before.sides
         if was_cut:
             brokers.heal()
-            self._await_membership()
         return was_cut
 
     def _mend_brokers(self, before: Footprint) -> bool:
