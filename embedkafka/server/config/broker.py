@@ -207,6 +207,13 @@ def check_together(config: BrokerConfig) -> None:
         raise ConfigError(
             f"max.connections.per.ip can be set to zero only if {_IP_OVERRIDES} property is set."
         )
+    delay_ms = config.integer("connection.failed.authentication.delay.ms")
+    if 0 <= (idle_ms := config.integer("connections.max.idle.ms")) <= delay_ms:
+        raise ConfigError(
+            f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
+            f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from "
+            "timing out"
+        )
     threads = config.integer("log.cleaner.threads")
     buffer_bytes = config.integer("log.cleaner.dedupe.buffer.size")
     if config.flag("log.cleaner.enable") and buffer_bytes <= threads * _MIN_DEDUPE_BYTES:

@@ -51,6 +51,18 @@ def test_a_bad_topic_value_is_refused_with_kafkas_reason(name: str, text: str, r
         parse_topic_settings({name: text})
 
 
+@pytest.mark.parametrize("idle_ms", [0, 99, 100])
+def test_a_connection_outlives_the_delay_of_a_refused_login(idle_ms: int) -> None:
+    with pytest.raises(ConfigError, match=f"less than connections.max.idle.ms={idle_ms} "):
+        parse_broker_settings({"connections.max.idle.ms": str(idle_ms)})
+
+
+@pytest.mark.parametrize("idle_ms", [-1, 101])
+def test_idle_connections_may_stay_for_ever_or_longer_than_that_delay(idle_ms: int) -> None:
+    parsed = parse_broker_settings({"connections.max.idle.ms": str(idle_ms)})
+    assert parsed["connections.max.idle.ms"] == idle_ms
+
+
 @pytest.mark.parametrize(
     ("text", "number"), [("0.5f", 0.5), (".5D", 0.5), ("1.", 1), ("5e-1", 0.5)]
 )
