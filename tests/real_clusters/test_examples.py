@@ -17,6 +17,8 @@ from tests.real_clusters.conftest import QUICK_EXECUTORS
 pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.timeout(1800)]
 
 ROOT: Final = Path(__file__).parents[2]
+#: In seconds. One test starts the clusters' JVMs, or finds a server that has run nothing yet.
+PATIENCE: Final = 600
 NEEDS_DRIVER: Final = "needs a Spark driver of this process"
 #: The tests that a cluster cannot serve, with the reason that pytest gives.
 SKIPPED: Final = {
@@ -67,6 +69,7 @@ def run_examples(tmp_path: Path) -> Callable[..., Outcome]:
     def run(*arguments: str) -> Outcome:
         report = tmp_path / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += [f"--timeout={PATIENCE}"]
         done = subprocess.run(
             [*command, *arguments, f"--junitxml={report}", f"--basetemp={tmp_path / 'run'}"],
             cwd=ROOT,
