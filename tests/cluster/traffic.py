@@ -82,7 +82,8 @@ def is_left_unread(error: confluent_kafka.KafkaError | None) -> bool:
     """Whether a partition will stay unread because librdkafka got no committed offset.
 
     It asks again only if its assignment has not changed since. Otherwise it reports this error, and
-    the partition waits for the next assignment.
+    the partition waits for the next assignment. A busy machine is enough: an answer that takes
+    longer than `socket.timeout.ms`, during a rebalance.
     """
     return error is not None and "Failed to fetch committed offset" in error.str()
 
