@@ -220,9 +220,6 @@ class LogContents:
 
         `shift_ms` is how far `now_ms` is ahead of the clients' clocks, None if it never was.
         """
-        checked = self.producers.check(batches, origin)
-        if checked.duplicate is not None:
-            return duplicate_of(checked.duplicate, batches[0], self.log_start_offset)
         first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
         max_timestamp = max([batch.max_timestamp for batch in batches])
         if not self._is_stored:
@@ -242,6 +239,10 @@ class LogContents:
             now_ms=now_ms,
         ):
             segment = self.roll(first_offset)
+        # Kafka rolls first: a refused or repeated batch may start a segment too.
+        checked = self.producers.check(batches, origin)
+        if checked.duplicate is not None:
+            return duplicate_of(checked.duplicate, batches[0], self.log_start_offset)
         self._note_epochs(batches)
         try:
             segment.append(data, batches)

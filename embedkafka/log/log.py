@@ -456,13 +456,13 @@ class Log:
 
         return TimestampSearch(next_batch, timestamp, first_offset)
 
-    def search_max_timestamp(self) -> TimestampSearch | None:
-        """A search for the first record with the largest timestamp (KIP-734), if any has one.
+    def search_max_timestamp(self) -> TimestampSearch:
+        """A search for the first record with the largest timestamp (KIP-734).
 
         As in Kafka, it may find a record before the log start whose segment is still there.
         """
         timestamp = self._guard.run(lambda: largest_timestamp(self._contents.local.segments))
-        return None if timestamp < 0 else self._search(timestamp, 0)
+        return self._search(timestamp, 0)
 
     def find_segment_offsets(self, timestamp: int) -> list[int]:
         """The base offsets of segments up to `timestamp`, and the log end; newest first."""

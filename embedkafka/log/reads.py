@@ -96,7 +96,9 @@ def read_segments(
     )
     segments.keep_open(segment)
     if region is None:
-        return FetchDataInfo(NO_RECORDS, metadata, nothing_aborted)
+        # Kafka forgets the list where it drops a part of a batch.
+        is_partial = 0 < max_bytes < found.size
+        return FetchDataInfo(NO_RECORDS, metadata, None if is_partial else nothing_aborted)
     if not is_committed:
         return FetchDataInfo(region, metadata)
     aborted = _collect_aborted(segments, segment, start_offset, found, region.size, end_offset)
@@ -113,7 +115,11 @@ def locate(segments: Segments, offset: int, end_offset: int) -> LogOffsetMetadat
 
 
 def find_batch_by_timestamp(segments: Segments, timestamp: int, start_offset: int) -> Batch | None:
-    """The first batch from `start_offset` on whose largest timestamp is at least `timestamp`."""
+    """The first batch from `start_offset` on whose largest timestamp is at least `timestamp`.
+
+    Kafka looks only into the first segment with such a timestamp, though it may be that of a record
+    before `start_offset`.
+    """
     for segment in segments:
         if segment.max_timestamp.timestamp >= timestamp:
             earlier = segment.time_index.lookup(timestamp - 1).offset
@@ -121,6 +127,7 @@ def find_batch_by_timestamp(segments: Segments, timestamp: int, start_offset: in
             for batch in segment.batches(start):
                 if batch.max_timestamp >= timestamp and batch.last_offset >= start_offset:
                     return batch
+            return None
     return None
 
 

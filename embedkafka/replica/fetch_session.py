@@ -159,7 +159,7 @@ class FetchSessionCache:
             session.change(wanted, forgotten)
             if not session.partitions:
                 del self._sessions[session_id]
-                return _Sessionless([])
+                return _Sessionless([_resolved(request, resolve) for request in wanted])
             self._touch(session)
             session.epoch = next_epoch(session.epoch)
             return _Incremental(self, session, session.resolved(resolve))

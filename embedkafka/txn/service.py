@@ -149,6 +149,8 @@ class TxnService:
             return ErrorCode.INVALID_REQUEST
         if request.transactional_id is None:
             return None
+        if not request.transactional_id:
+            return ErrorCode.INVALID_REQUEST
         if not 0 < request.transaction_timeout_ms <= self._config.max_timeout_ms:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return None

@@ -8,7 +8,7 @@ from embedkafka.protocol.messages.groups import DescribeGroupsResponse
 
 
 def describe(group_id: str, group: ClassicGroup) -> DescribeGroupsResponse.Group:
-    """Describes a classic group; only Stable shows subscriptions and assignments."""
+    """Describes a classic group; only Stable shows subscriptions."""
     name = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribeGroupsResponse.Group(
         group_id=group_id,
@@ -56,5 +56,5 @@ def _describe_member(
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=b"" if protocol_name is None else member.metadata_for(protocol_name),
-        member_assignment=b"" if protocol_name is None else member.assignment,
+        member_assignment=member.assignment,
     )

@@ -90,6 +90,9 @@ class ClassicGroups:
             refuse(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, out)
         elif is_unknown:
             self._join_new(group, call, out, now_ms)
+        elif request.member_id in group.pending_members and request.group_instance_id is not None:
+            # A broker makes ids for dynamic members only; Kafka does not expect another one here.
+            out.answer(call.reply, join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
         elif request.member_id in group.pending_members:
             self._add_and_rebalance(group, call, request.member_id, out, now_ms)
         else:
@@ -258,6 +261,8 @@ class ClassicGroups:
     def _rebalance(self, group: ClassicGroup, out: Decisions, now_ms: int) -> None:
         """Makes all members join again; a new group waits for more members first."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
+            for member in group.members.values():
+                member.assignment = b""
             _answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, out)
         out.do(CancelTimer(_sync_timer(group)))
         if group.state is ClassicGroupState.EMPTY:

@@ -200,6 +200,9 @@ class ProducerState:
                     return CheckedProducers(duplicate=duplicate)
             if batch.is_transactional and origin is not AppendOrigin.REPLICATION:
                 self._check_transaction(batch, origin, known)
+            elif origin is AppendOrigin.CLIENT:
+                self._refuse_zombie(producer_id, batch.producer_epoch)
+                self._check_begin(batch, known)
             append = appends.get(producer_id)
             if append is None:
                 append = ProducerAppend(self._partition, producer_id, known, origin)
@@ -221,8 +224,12 @@ class ProducerState:
         if self._verifies_transactions:
             self._verifications.require_confirmed(batch)
         if origin is AppendOrigin.CLIENT:
-            is_first = known is None or not known.batches
-            self._verifications.check_sequence(batch, is_first=is_first)
+            self._check_begin(batch, known)
+
+    def _check_begin(self, batch: RecordBatch, known: ProducerEntry | None) -> None:
+        """While the producer's transaction waits for its coordinator, other batches wait too."""
+        is_first = known is None or not known.batches
+        self._verifications.check_sequence(batch, is_first=is_first)
 
     def _refuse_zombie(self, producer_id: int, producer_epoch: int) -> None:
         known = self._entries.get(producer_id)

@@ -106,7 +106,9 @@ class Verifications:
         known = self._by_producer.get(batch.producer_id)
         if known is None:
             return
-        begins_at = 0 if known.bumps_epochs and is_first else known.lowest_sequence
+        begins_at = known.lowest_sequence
+        if known.bumps_epochs and is_first:
+            begins_at = min(begins_at, 0)
         if batch.base_sequence > begins_at:
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

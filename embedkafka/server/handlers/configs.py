@@ -270,6 +270,7 @@ def incremental_alter_configs(
             _alter_loggers(broker, resource, validate_only=request.validate_only)
             return
         keys = _KEYS.get(resource.resource_type, BROKER_KEYS)
+        _changed({}, resource, keys)  # an impossible operation counts more than a bad name
         _alter(
             broker,
             resource,

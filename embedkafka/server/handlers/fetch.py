@@ -1,6 +1,6 @@
 """Reading batches, for consumers and followers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import FetchIsolation
@@ -174,7 +174,7 @@ def _forgotten(request: FetchRequest, *, by_id: bool) -> Iterable[SessionKey]:
 
 
 def _in_order(session: FetchContext, read: Sequence[PartitionData], *, by_id: bool) -> list[Answer]:
-    """One answer for each requested partition.
+    """One answer for each requested partition: what was read, unknown ids, then other refusals.
 
     Those with unknown topic ids were not read, nor were those that the client may not read.
     """
@@ -190,7 +190,9 @@ def _in_order(session: FetchContext, read: Sequence[PartitionData], *, by_id: bo
             ErrorCode.TOPIC_AUTHORIZATION_FAILED if forbidden else ErrorCode.UNKNOWN_TOPIC_ID,
         )
 
-    return [(asked, answer(asked)) for asked in session.partitions]
+    answers = [(asked, answer(asked)) for asked in session.partitions]
+    answers.sort(key=lambda one: _RANKS.get(one[1].error, 0))
+    return answers
 
 
 def _permitted(
@@ -286,13 +288,14 @@ def _partition(
 
 def _no_transactions(error: ErrorCode) -> Sequence[_Partition.AbortedTransaction] | None:
     """Kafka leaves the list out, but not where it found no partition to read."""
-    return () if error in _WITHOUT_PARTITION else None
+    return () if error in _RANKS else None
 
 
-_WITHOUT_PARTITION: Final = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-)
+#: The order of the answers about partitions that were not there to read.
+_RANKS: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.UNKNOWN_TOPIC_ID: 1,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: 2,
+}
 _NO_LEADER: Final = _Partition.LeaderIdAndEpoch()
 _NO_DIVERGENCE: Final = _Partition.EpochEndOffset()

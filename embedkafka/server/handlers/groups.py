@@ -5,7 +5,7 @@ translate topic ids and answer for topics that do not exist.
 """
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from embedkafka.group.consumer.describe import describe_consumer_error
@@ -231,7 +231,7 @@ def offset_commit(
         bad = [p for p in topic.partitions if p.partition_index not in there]
         if good:
             known.append(replace(topic, name=name, partitions=good))
-        if bad:
+        if bad or name not in snapshot.topics:
             refused.append(
                 OffsetCommitResponse.Topic(
                     name=topic.name,
@@ -252,7 +252,7 @@ def offset_commit(
 
     if context.version == _IN_ZOOKEEPER:
         reply(_commit_to_zookeeper(broker, replace(request, topics=known)))
-    elif known or not request.topics:
+    elif known:
         broker.groups.offset_commit(replace(request, topics=known), context.version, reply)
     else:
         context.reply(OffsetCommitResponse(topics=refused))
@@ -369,36 +369,37 @@ def offset_delete(
 
     Behaviour: a partition that does not exist answers UNKNOWN_TOPIC_OR_PARTITION.
     """
-    snapshot = broker.metadata.snapshot
-
-    def is_missing(topic: str, partition: int) -> bool:
-        return snapshot.find_partition(topic, partition) is None
+    there = broker.metadata.snapshot.topics
+    known: list[OffsetDeleteRequest.Topic] = []
+    refused: list[OffsetDeleteResponse.Topic] = []
+    for topic in request.topics:
+        good = [p for p in topic.partitions if p.partition_index in there.get(topic.name, {})]
+        bad = [p.partition_index for p in topic.partitions if p not in good]
+        if good:
+            known.append(replace(topic, partitions=good))
+        if bad or topic.name not in there:
+            refused.append(_missing(topic.name, bad))
 
     @context.answering
     def reply(response: OffsetDeleteResponse) -> None:
-        context.reply(_with_missing(response, is_missing))
+        if refused and response.error_code == ErrorCode.NONE:
+            merged: dict[str, list[OffsetDeleteResponse.Topic.Partition]] = {}
+            for topic in (*refused, *response.topics):
+                merged.setdefault(topic.name, []).extend(topic.partitions)
+            topics = [OffsetDeleteResponse.Topic(name=n, partitions=p) for n, p in merged.items()]
+            response = replace(response, topics=topics)
+        context.reply(response)
 
-    broker.groups.offset_delete(request, reply)
+    broker.groups.offset_delete(replace(request, topics=known), reply)
     return LATER
 
 
-def _with_missing(
-    response: OffsetDeleteResponse, is_missing: Callable[[str, int], bool]
-) -> OffsetDeleteResponse:
-    """The answer with an error for each partition that does not exist."""
-    return replace(
-        response,
-        topics=[
-            replace(
-                topic,
-                partitions=[
-                    replace(partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                    if is_missing(topic.name, partition.partition_index)
-                    else partition
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in response.topics
+def _missing(topic: str, partitions: Iterable[int]) -> OffsetDeleteResponse.Topic:
+    return OffsetDeleteResponse.Topic(
+        name=topic,
+        partitions=[
+            OffsetDeleteResponse.Topic.Partition(partition_index=index, error_code=_UNKNOWN)
+            for index in partitions
         ],
     )
 

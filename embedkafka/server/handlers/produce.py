@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from embedkafka.log.log import AppendOrigin
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -27,6 +28,8 @@ _FIRST_BY_TOPIC_ID: Final = 13
 _FIRST_WITH_LEADERS: Final = 10
 _NO_ACK: Final = 0
 
+_Key = tuple[str, UUID, int]
+"""A partition as the request names it: the topic's name or its id, and the index."""
 _Topic = ProduceResponse.Topic
 _Partition = ProduceResponse.Topic.Partition
 
@@ -51,23 +54,27 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
         for topic in request.topic_data
     ]
     entries: dict[TopicPartition, memoryview] = {}
-    refused: dict[tuple[object, int], PartitionResponse] = {}
+    refused: dict[_Key, PartitionResponse] = {}
     has_transactions = False
     for topic, name in zip(request.topic_data, names, strict=True):
         for partition in topic.partition_data:
-            key = (topic.topic_id if by_id else name, partition.index)
+            key = (topic.name, topic.topic_id, partition.index)
+            records = partition.records
+            if records is not None and not has_transactions:
+                damage = _damage(records)
+                if damage is not None:
+                    return _all_refused(broker, request, names, damage, context)
+                has_transactions = is_transactional(records)
             if name is None:
                 refused[key] = PartitionResponse(error=ErrorCode.UNKNOWN_TOPIC_ID)
                 continue
-            refusal = _refusal(partition.records, context.version)
-            is_wrong = refusal is not None or request.acks not in VALID_ACKS
-            if is_wrong and snapshot.find_partition(name, partition.index) is None:
-                refusal = _NO_PARTITION
-            if refusal is not None:
-                refused[key] = refusal
-            elif partition.records is not None:
-                entries[TopicPartition(name, partition.index)] = partition.records
-                has_transactions = has_transactions or is_transactional(partition.records)
+            refusal = _refusal(records, context.version)
+            if refusal is None and records is not None and request.acks in VALID_ACKS:
+                entries[TopicPartition(name, partition.index)] = records
+            elif snapshot.find_partition(name, partition.index) is None:
+                refused[key] = _NO_PARTITION
+            else:
+                refused[key] = refusal or PartitionResponse(error=ErrorCode.INVALID_REQUIRED_ACKS)
 
     @context.answering
     def on_done(results: Mapping[TopicPartition, PartitionResponse]) -> None:
@@ -121,6 +128,8 @@ _ADMIN_CLIENT_ID: Final = "__admin_client"
 
 _LENGTH_END: Final = 12
 _NEWEST_MAGIC: Final = 2
+_LEAST_LENGTH: Final = 14  # of a message of magic 0
+_LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xb")
 _HEAD: Final = struct.Struct(">8xi4xb5xB")  # length, magic, lower byte of the attributes
 _CODEC_MASK, _ZSTD = 0x07, 4
 _FIRST_WITH_BATCHES: Final = 3
@@ -136,19 +145,61 @@ def _refusal(records: memoryview | None, version: int) -> PartitionResponse | No
     if records.nbytes < _HEAD.size:
         return _INVALID
     length, magic, attributes = _HEAD.unpack_from(records)
-    if magic < 2:
-        return _INVALID
-    if magic > _NEWEST_MAGIC:
-        message = f"Invalid magic found in record: {magic}"
-        return PartitionResponse(error=ErrorCode.CORRUPT_MESSAGE, error_message=message)
-    if _LENGTH_END + length != records.nbytes:  # several batches, or a part of one
+    if not 0 <= magic <= _NEWEST_MAGIC:
+        return PartitionResponse(error=ErrorCode.CORRUPT_MESSAGE)
+    size = _LENGTH_END + length
+    if magic < _NEWEST_MAGIC or size > records.nbytes:
         return _INVALID
     if version < _FIRST_WITH_ZSTD and attributes & _CODEC_MASK == _ZSTD:
         return PartitionResponse(
             error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             error_message=f"Produce v{version} cannot carry batches compressed with zstd",
         )
-    return None
+    return None if size == records.nbytes else _refusal_of_rest(records[size:])
+
+
+def _refusal_of_rest(rest: memoryview) -> PartitionResponse | None:
+    """A second batch is too many; the log drops a part of one."""
+    try:
+        size = next_batch_size(rest, 0, rest.nbytes)
+    except ApiError as error:
+        return PartitionResponse(error=error.code)
+    return None if size is None or size > rest.nbytes else _INVALID
+
+
+def _damage(records: memoryview) -> PartitionResponse | None:
+    """What is wrong with the head of the first batch.
+
+    Kafka looks at it to find transactions, and then refuses all partitions of the request.
+    """
+    if records.nbytes < _LENGTH_AND_MAGIC.size:
+        return None
+    length, magic = _LENGTH_AND_MAGIC.unpack_from(records)
+    if length < _LEAST_LENGTH:
+        message = f"Record size {length} is less than the minimum record overhead ({_LEAST_LENGTH})"
+    elif not 0 <= magic <= _NEWEST_MAGIC:
+        message = f"Invalid magic found in record: {magic}"
+    else:
+        return None
+    return PartitionResponse(error=ErrorCode.CORRUPT_MESSAGE, error_message=message)
+
+
+def _all_refused(
+    broker: "Broker",
+    request: ProduceRequest,
+    names: Sequence[str | None],
+    refusal: PartitionResponse,
+    context: "RequestContext",
+) -> object:
+    if request.acks == _NO_ACK:
+        _finish_unacknowledged([refusal], context)
+        return LATER
+    refused = {
+        (topic.name, topic.topic_id, partition.index): refusal
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    }
+    return _response(broker, request, names, {}, refused, context)
 
 
 def _begins_whole(message_set: memoryview) -> bool:
@@ -179,33 +230,31 @@ def _response(
     request: ProduceRequest,
     names: Sequence[str | None],
     results: Mapping[TopicPartition, PartitionResponse],
-    refused: Mapping[tuple[object, int], PartitionResponse],
+    refused: Mapping[_Key, PartitionResponse],
     context: "RequestContext",
 ) -> ProduceResponse:
     """`names` are the topic names when the request arrived; the topics may be gone by now."""
-    by_id = context.version >= _FIRST_BY_TOPIC_ID
     moved: set[int] = set()
-    topics = []
+    topics: dict[tuple[str, UUID], dict[int, _Partition]] = {}
     for topic, name in zip(request.topic_data, names, strict=True):
-        partitions = []
         for partition in topic.partition_data:
-            result = None
-            if name is not None:
-                result = results.get(TopicPartition(name, partition.index))
+            result = refused.get((topic.name, topic.topic_id, partition.index))
             if result is None:
-                result = refused[topic.topic_id if by_id else name, partition.index]
+                assert name is not None, f"no answer for topic {topic.topic_id}"
+                result = results[TopicPartition(name, partition.index)]
             leader = _NO_LEADER
             if result.error and name is not None and context.version >= _FIRST_WITH_LEADERS:
                 found = find_leader(broker, TopicPartition(name, partition.index), result.error)
                 if found is not None:
                     leader = _Partition.LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
                     moved.add(found[0])
-            partitions.append(_partition(partition.index, result, leader))
-        topics.append(
-            _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
-        )
+            answered = _partition(partition.index, result, leader)
+            topics.setdefault((topic.name, topic.topic_id), {})[partition.index] = answered
     return ProduceResponse(
-        responses=topics,
+        responses=[
+            _Topic(name=name, topic_id=topic_id, partition_responses=list(partitions.values()))
+            for (name, topic_id), partitions in topics.items()
+        ],
         node_endpoints=[
             ProduceResponse.NodeEndpoint(node_id=id_, host=host, port=port, rack=rack)
             for id_, host, port, rack in node_endpoints(broker, moved, context.listener)

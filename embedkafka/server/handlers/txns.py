@@ -178,7 +178,8 @@ def txn_offset_commit(
 
     @context.answering
     def reply(response: TxnOffsetCommitResponse) -> None:
-        context.reply(replace(response, topics=_merged([*response.topics, *unknown])))
+        topics = _merged([*response.topics, *unknown]) if unknown else response.topics
+        context.reply(replace(response, topics=topics))
 
     @context.answering
     def commit(errors: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -219,7 +220,10 @@ def _split(
 
     known = [only(topic, existing=True) for topic in topics]
     missing = [only(topic, existing=False) for topic in topics]
-    return [t for t in known if t.partitions], [t for t in missing if t.partitions]
+    return (
+        [topic for topic in known if topic.partitions],
+        [topic for topic in missing if topic.partitions or topic.name not in snapshot.topics],
+    )
 
 
 def _merged(
@@ -288,7 +292,16 @@ def write_txn_markers(
 
     Versions: v2 marks producers with a new epoch for every transaction (KIP-1228).
     """
-    if any(marker.producer_id < 0 or marker.producer_epoch < 0 for marker in request.markers):
+    snapshot = broker.metadata.snapshot
+    if any(
+        (marker.producer_id < 0 or marker.producer_epoch < 0)
+        and any(
+            snapshot.find_partition(topic.name, partition) is not None
+            for topic in marker.topics
+            for partition in topic.partition_indexes
+        )
+        for marker in request.markers
+    ):
         return WriteTxnMarkersResponse(markers=list(map(_failed_marker, request.markers)))
     answers: dict[int, WriteTxnMarkersResponse.Marker] = {}
 
@@ -296,14 +309,36 @@ def write_txn_markers(
         answers[index] = answer
         if len(answers) == len(request.markers):
             ordered = [answers[index] for index in range(len(request.markers))]
-            written = [answer for answer in ordered if answer.topics]
-            context.reply(WriteTxnMarkersResponse(markers=written))
+            context.reply(WriteTxnMarkersResponse(markers=_by_producer(ordered)))
 
     if not request.markers:
         context.reply(WriteTxnMarkersResponse(markers=[]))
     for index, marker in enumerate(request.markers):
         _write_marker(broker, marker, context, partial(note, index))
     return LATER
+
+
+def _by_producer(
+    markers: Iterable[WriteTxnMarkersResponse.Marker],
+) -> list[WriteTxnMarkersResponse.Marker]:
+    """One entry for each producer with partitions, and in it one for each topic."""
+    _Marker = WriteTxnMarkersResponse.Marker
+    producers: dict[int, dict[str, dict[int, WriteTxnMarkersResponse.Marker.Topic.Partition]]] = {}
+    for marker in markers:
+        for topic in marker.topics:
+            topics = producers.setdefault(marker.producer_id, {})
+            partitions = topics.setdefault(topic.name, {})
+            partitions.update((each.partition_index, each) for each in topic.partitions)
+    return [
+        _Marker(
+            producer_id=producer_id,
+            topics=[
+                _Marker.Topic(name=name, partitions=list(partitions.values()))
+                for name, partitions in topics.items()
+            ],
+        )
+        for producer_id, topics in producers.items()
+    ]
 
 
 def _write_marker(
