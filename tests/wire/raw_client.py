@@ -1,6 +1,7 @@
 """A raw connection that speaks whole messages, for what stock clients hide, retry or avoid."""
 
 import itertools
+import select
 import socket
 import ssl
 import struct
@@ -89,6 +90,11 @@ class RawClient:
         """Receives the next frame; raises `ConnectionError` if the broker hangs up instead."""
         (size,) = _LENGTH.unpack(self._receive(_LENGTH.size))
         return self._receive(size)
+
+    def is_answered(self, timeout_s: float) -> bool:
+        """Whether the broker sends something, or hangs up, within this time."""
+        readable, _, _ = select.select([self._socket], [], [], timeout_s)
+        return bool(readable)
 
     def supported_versions(self, api_key: int) -> range:
         """The versions that both the broker and this client speak."""
