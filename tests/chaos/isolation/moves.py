@@ -148,9 +148,8 @@ def create_token(world: World, rng: Random) -> object:
 
 def commit(world: World, rng: Random) -> object:
     topic = rng.choice([*world.kept, *world.made])
-    return Members(world.kafka, world.new_name("group"), topic, patience_s=CLIENT_S).commit(
-        rng.randint(0, 3)
-    )
+    with Members(world.kafka, world.new_name("group"), topic, patience_s=CLIENT_S) as outside:
+        return outside.commit(rng.randint(0, 3))
 
 
 def consume(world: World, rng: Random) -> object:
@@ -185,7 +184,8 @@ def delete_group(world: World, rng: Random) -> object:
 
 def expire(world: World, rng: Random) -> object:
     group = world.new_name("group")
-    Members(world.kafka, group, world.kept[0], patience_s=CLIENT_S).commit(1)
+    with Members(world.kafka, group, world.kept[0], patience_s=CLIENT_S) as outside:
+        outside.commit(1)
     return world.kafka.expire(group, timeout_s=CLIENT_S)
 
 
