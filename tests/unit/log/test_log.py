@@ -360,12 +360,10 @@ def test_the_search_by_time_begins_at_the_log_start(kit: LogKit) -> None:
 
 def test_the_record_with_the_largest_timestamp_is_found(kit: LogKit) -> None:
     log = kit.new(segment_bytes=70)
-    assert log.search_max_timestamp() is None
+    assert log.search_max_timestamp().finish() is None
     for timestamp in (100, 900, 300):
         kit.append(log, b"x", timestamp=timestamp)
-    search = log.search_max_timestamp()
-    assert search is not None
-    found = search.finish()
+    found = log.search_max_timestamp().finish()
     assert found is not None
     assert (found.timestamp, found.offset) == (900, 1)
 
