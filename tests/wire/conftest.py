@@ -71,17 +71,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(fixture, kinds, indirect=True, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--oracle-version").startswith("3."):
-        return
+    is_old = config.getoption("--oracle-version").startswith("3.")
     for item in items:
-        if isinstance(item, pytest.Function) and _runs_on_apache(item):
-            why = find_difference(item.path.name, item.name)
-            if why is not None:
-                item.add_marker(pytest.mark.xfail(reason=why, strict=True))
+        if not _runs_on_apache(item):
+            continue
+        item.add_marker(pytest.mark.java)
+        why = find_difference(item.path.name, item.name) if is_old else None
+        if why is not None:
+            item.add_marker(pytest.mark.xfail(reason=why, strict=True))
 
 
-def _runs_on_apache(item: pytest.Function) -> bool:
+def _runs_on_apache(item: pytest.Item) -> bool:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     return "apache" in parameters.values()
 

@@ -150,6 +150,23 @@ def test_a_second_member_waits_until_the_first_has_given_up_partitions(
     assert member.epoch == other.epoch
 
 
+def test_a_member_that_unsubscribes_while_it_gives_up_partitions_loses_the_others_too(
+    raw: RawClient, member: Member, topic: str
+) -> None:
+    member.join()
+    settle([member], [4])
+    Member(raw, member.group, topic).join()
+
+    def must_give_up() -> bool:
+        member.beat()
+        return len(member.partitions) == 2
+
+    eventually(must_give_up, "two partitions for the other member")
+    answer = member.beat(subscribed_topic_names=[])
+    assert answer.assignment is not None
+    assert member.partitions == []
+
+
 def test_the_one_that_stays_takes_over(raw: RawClient, member: Member, topic: str) -> None:
     other = Member(raw, member.group, topic)
     member.join()

@@ -4,7 +4,7 @@ An assignment maps topic ids to partitions, and has no topics without partitions
 here is pure.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Final
 from uuid import UUID
@@ -75,13 +75,15 @@ def reconcile(
     target: Assignment,
     target_epoch: int,
     owned: Assignment | None,
+    unsubscribed: Collection[UUID] = (),
     is_taken: Callable[[UUID, int], bool],
 ) -> ConsumerMember:
     """The member's next step towards `target`.
 
     The member first gives partitions up: it stays in its epoch until its `owned` no longer lists
     them (None: it reported nothing). Then it enters the target's epoch with the partitions that
-    are free (not `is_taken`), and gets the rest when others have given them up.
+    are free (not `is_taken`), and gets the rest when others have given them up. Partitions of
+    `unsubscribed` topics it gives up at once, in whichever state it is.
     """
     match member.state:
         case MemberState.STABLE:
@@ -90,7 +92,7 @@ def reconcile(
             epoch = member.member_epoch
         case MemberState.UNREVOKED_PARTITIONS:
             if _owns_any(owned, member.pending_revocation):
-                return member
+                return _giving_up(member, unsubscribed)
             epoch = member.member_epoch + 1
         case MemberState.UNRELEASED_PARTITIONS:
             epoch = member.member_epoch
@@ -119,6 +121,19 @@ def reconcile(
         previous_member_epoch=member.member_epoch,
         assigned=union(kept, free),
         pending_revocation=NOTHING,
+    )
+
+
+def _giving_up(member: ConsumerMember, topic_ids: Collection[UUID]) -> ConsumerMember:
+    """The member with these topics among those that it must give up first."""
+    given_up = {t: partitions for t, partitions in member.assigned.items() if t in topic_ids}
+    if not given_up:
+        return member
+    return replace(
+        member,
+        previous_member_epoch=member.member_epoch,
+        assigned=subtract(member.assigned, given_up),
+        pending_revocation=union(member.pending_revocation, given_up),
     )
 
 

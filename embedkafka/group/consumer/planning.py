@@ -5,6 +5,7 @@ Nothing here changes the group. Functions that have records to store add them to
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from uuid import UUID
 
 from embedkafka.coordinator.decision import LogRecord
 from embedkafka.group.consumer.assignment import (
@@ -35,6 +36,8 @@ class Plan:
 
     epoch: int
     target: Assignment
+    unsubscribed: frozenset[UUID] = frozenset()
+    """Topics of its partitions to which the member has just stopped subscribing."""
 
 
 def plan(
@@ -76,7 +79,9 @@ def plan(
         if group.targets.get(member_id) != target:
             records.append(target_record(group.group_id, member_id, target))
     records.append(target_epoch_record(group.group_id, epoch))
-    return Plan(epoch=epoch, target=targets[after.member_id])
+    subscribed = {topics[name][0] for name in subscriptions[after.member_id] if name in topics}
+    unsubscribed = after.assigned.keys() - subscribed if _has_changed(before, after) else ()
+    return Plan(epoch=epoch, target=targets[after.member_id], unsubscribed=frozenset(unsubscribed))
 
 
 def remove_members(

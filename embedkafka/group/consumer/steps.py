@@ -129,5 +129,10 @@ def _reconciled(
         return holders.get((topic_id, partition)) not in own_ids
 
     return reconcile(
-        member, target=goal.target, target_epoch=goal.epoch, owned=owned, is_taken=is_taken
+        member,
+        target=goal.target,
+        target_epoch=goal.epoch,
+        unsubscribed=goal.unsubscribed,
+        owned=owned,
+        is_taken=is_taken,
     )

@@ -230,6 +230,21 @@ def test_a_changed_subscription_is_followed(topics: Coordinator) -> None:
     assert (consumer.has(), consumer.has("u")) == (set(), {0, 1})
 
 
+def test_partitions_of_a_dropped_topic_go_with_those_that_the_member_gives_up_already(
+    topics: Coordinator,
+) -> None:
+    topics.catalog.counts["u"] = 2
+    consumer = Consumer(topics, "m1", topics=("t", "u")).beat()
+    Consumer(topics, "m2").beat()
+    consumer.beat(topic_partitions=None)
+    assert (len(consumer.has()), consumer.has("u")) == (1, {0, 1})
+    consumer.beat(topic_partitions=None, subscribed_topic_names=["t"])
+    assert (len(consumer.has()), consumer.has("u")) == (1, set())
+    member = group_of(topics).members["m1"]
+    id_of = topics.catalog.id_of
+    assert set(member.pending_revocation) == {id_of("t"), id_of("u")}
+
+
 def test_regular_expressions_are_resolved_again_and_again(topics: Coordinator) -> None:
     topics.catalog.counts["orders-eu"] = 1
     consumer = Consumer(topics, "m1", topics=(), regex="orders-.*").beat()
