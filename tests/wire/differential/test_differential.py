@@ -1,6 +1,5 @@
-"""A few random sequences with new seeds; `python -m tests.wire.differential` runs more."""
+"""The same few random sequences each time; CI runs new ones at night."""
 
-import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from tests.wire.differential.families import FAMILIES, started
 from tests.wire.differential.runs import Failed, Runner
 
-_SEQUENCES = 3
+_SEEDS = range(1, 4)
 _LENGTH = 40
 
 
@@ -24,8 +23,7 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
 
 @pytest.mark.parametrize("family", ["records", "classic-groups", "transactions"])
 def test_both_clusters_answer_a_random_sequence_alike(runner: Runner, family: str) -> None:
-    first = secrets.randbits(32)
-    for seed in range(first, first + _SEQUENCES):
+    for seed in _SEEDS:
         try:
             runner.explore(FAMILIES[family].new, seed=seed, length=_LENGTH)
         except Failed as failed:
