@@ -50,17 +50,17 @@ class Admin:
         for result in response.results:
             _check("grow", topic, result.error_code, result.error_message)
 
-    def delete_topics(self, *names: str) -> None:
-        """Deletes topics; raises the first refusal."""
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names],
-            timeout_ms=_TIMEOUT_MS,
-        )
+    def delete_topic(self, name: str, *, timeout_ms: int) -> bool:
+        """Deletes a topic; returns whether that was over in time. Raises a refusal."""
+        wanted = DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID)
+        request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms)
         response, is_repeated = self._call(lambda client: client.call(request, _DELETE_TOPICS))
-        for topic in response.responses:
-            if is_repeated and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                continue  # by the first request, whose answer was lost
-            _check("delete", str(topic.name), topic.error_code, topic.error_message)
+        (topic,) = response.responses
+        if topic.error_code == ErrorCode.REQUEST_TIMED_OUT:
+            return False
+        if not is_repeated or topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            _check("delete", name, topic.error_code, topic.error_message)
+        return True  # or it was by the first request, whose answer was lost
 
     def _call(self, ask: Callable[[BrokerClient], R]) -> tuple[R, bool]:
         """The answer, and whether an earlier broker may have done it and not answered."""

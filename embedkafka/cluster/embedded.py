@@ -1232,8 +1232,8 @@ class EmbeddedKafka:
         require_number("timeout_s", timeout_s)
         self._state.require_topic(name)
         self._forget_leaders(name)
-        self._admin.delete_topics(name)
-        self.await_topic_gone(name, timeout_s=timeout_s)
+        is_over = self._admin.delete_topic(name, timeout_ms=max(1, int(timeout_s * 1000)))
+        self.await_topic_gone(name, timeout_s=timeout_s if is_over else 0)
 
     def await_topic_gone(self, name: str, *, timeout_s: float = PATIENCE_S) -> None:
         """Waits until a topic's deletion, by any client, is complete.

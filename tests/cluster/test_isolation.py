@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from embedkafka import Acl, EmbeddedKafka, EmbedKafkaError, PartitionStatus
+from embedkafka import Acl, AwaitTimeout, EmbeddedKafka, EmbedKafkaError, PartitionStatus
 from embedkafka.cluster.restoring.coordinated import find_coordinated
 from embedkafka.net.client import BrokerDisconnected
 from embedkafka.protocol.messages.topics import CreateTopicsRequest
@@ -299,6 +299,17 @@ def test_settings_of_a_topic_that_the_block_deletes_go_too(kafka: EmbeddedKafka)
     overrides = kafka._require_brokers().zk.overrides()
     assert [name for kind, name in overrides if kind == "topics" and name == "kept"] == []
     kafka.reset()
+
+
+def test_a_deletion_that_a_fault_holds_up_ends_with_the_block(kafka: EmbeddedKafka) -> None:
+    kafka.topic("kept")
+    with kafka.isolated():
+        kafka.faults.stall_link(kafka.await_controller())
+        for name in ("kept", "own"):
+            with pytest.raises(AwaitTimeout, match=f"{name} to be gone"):
+                kafka.delete_topic(name, timeout_s=0.1)
+    assert kafka._require_brokers().zk.topics() == {"own"}
+    assert kafka.existing_topic("own").read() == []
 
 
 def test_acls_users_and_quotas_of_the_block_are_undone() -> None:

@@ -327,7 +327,7 @@ class Isolation:
         brokers.waiting.await_state("all brokers to know each other", brokers.state.membership())
 
     def _doomed(self, before: Footprint, *, is_broken: bool) -> set[str]:
-        """The topics that the test has made.
+        """The topics that the test has made, and those whose deletion is not over.
 
         Kafka's own stay, because making them takes longer than emptying them, unless they are in
         the way of a broker that must start, or have replicas on a broker that the test added.
@@ -335,9 +335,10 @@ class Isolation:
         now = self._brokers.zk.topic_ids()
         made = {name for name, _ in now.items() - before.topics.items()}
         coordinated = before.coordinated
+        deleted = self._brokers.zk.topic_deletions()
         if is_broken and not coordinated.groups and not coordinated.transactions:
-            return made | (INTERNAL_TOPICS & now.keys())
-        return made - (INTERNAL_TOPICS - self._stranded(made, before.brokers))
+            return made | deleted | (INTERNAL_TOPICS & now.keys())
+        return made - (INTERNAL_TOPICS - self._stranded(made, before.brokers)) | deleted
 
     def _stranded(self, topics: Collection[str], brokers: Collection[BrokerId]) -> set[str]:
         """Those of Kafka's own topics that have replicas on other brokers than these."""
@@ -402,8 +403,9 @@ class Isolation:
         restore_placements(self._brokers, wanted)
 
     def _staying(self, before: Footprint) -> dict[str, TopicAssignment]:
-        """The topics that were there before."""
-        topics = self._brokers.zk.topic_assignments(before.topics)
+        """The topics that were there before, but not those that are being deleted."""
+        zk = self._brokers.zk
+        topics = zk.topic_assignments(before.topics.keys() - zk.topic_deletions())
         return {
             name: topic for name, topic in topics.items() if topic.topic_id == before.topics[name]
         }
