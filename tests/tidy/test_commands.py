@@ -20,7 +20,9 @@ TARGETS = re.findall(
     r"^([a-z-]+):[^\n]*\n(?:\t[^\n]*\n)*?\t[^\n]*\$\(PYTEST\)", MAKEFILE, re.MULTILINE
 )
 MODULES = sorted(set(re.findall(r"python -m ((?:tests|benchmarks)[.\w]*) ", MAKEFILE)))
-COMMANDS = [[sys.executable, "-m", "pytest"], *(["make", target] for target in TARGETS)]
+# The packages for Kerberos need a library in C to build; its tests are found without them.
+MAKE = ["make", "--assume-old=.venv/.ready-kerberos"]
+COMMANDS = [[sys.executable, "-m", "pytest"], *([*MAKE, target] for target in TARGETS)]
 
 
 def test_the_makefile_has_targets_that_run_tests() -> None:
@@ -43,7 +45,7 @@ def test_a_command_of_ours_starts(module: Any) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[-2:]))
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[-1])
 def test_a_command_finds_its_tests(command: Any) -> None:
     done = subprocess.run(
         command,
