@@ -1,6 +1,6 @@
 """A cluster is after a test as it was before, whatever the test did to it.
 
-A few clusters from a random seed. `python -m tests.chaos.isolation --seed S` repeats one.
+The same two clusters each time; `make chaos` runs new ones, and so does CI at night.
 """
 
 import pytest
@@ -9,15 +9,13 @@ from tests.chaos.isolation.__main__ import HANGS_S, run_rounds
 from tests.chaos.isolation.moves import MOVES
 from tests.chaos.isolation.world import World
 
-ROUNDS = 2
+SEED, ROUNDS = 50014, 2
 """Half a minute at most: most of it is waiting for clients that have lost their brokers."""
 
 
 @pytest.mark.timeout(ROUNDS * HANGS_S)
-def test_blocks_leave_nothing(chaos_seed: int, capfd: pytest.CaptureFixture[str]) -> None:
-    with capfd.disabled():  # show the seed whatever happens
-        print(f"\nisolation: seed {chaos_seed}, {ROUNDS} clusters")
-        assert run_rounds(chaos_seed, ROUNDS), "some clusters are not as they were: see above"
+def test_blocks_leave_nothing() -> None:
+    assert run_rounds(SEED, ROUNDS), "some clusters are not as they were: see above"
 
 
 def test_a_block_that_leaves_something_is_found(
