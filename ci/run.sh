@@ -34,50 +34,18 @@ if [ -n "${CI-}" ]; then
     ci/packages.sh $(for stage in "${stages[@]}"; do packages_of "$stage"; done)
 fi
 
-tests() { .venv/bin/python -m pytest -q --durations 10 --durations-min 5 "$@"; }
-
-# The session of the first run leaves an archive of classes, from which those of the second start.
-spark() {
-    local failed=0 first=tests/spark/test_snippets.py
-    EMBEDKAFKA_SPARK_ARCHIVE=new tests "$first" || failed=1
-    tests tests/spark tests/real_clusters examples --ignore "$first" || failed=1
-    return "$failed"
-}
-
-# consumer-groups is left out: Kafka's assignor chooses among equals by the order of hash maps.
-differences() {
-    local failed=0 family
-    for family in records classic-groups transactions topics; do
-        .venv/bin/python -m tests.wire.differential --family "$family" --keep-going || failed=1
-    done
-    return "$failed"
-}
-
-run_stage() {
-    case "$1" in
-        check) make check ;;
-        wire) tests tests/wire --oracle ;;
-        cluster) tests tests/cluster tests/streams ;;
-        tidy) tests -n 2 tests/tidy ;;
-        takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
-        chaos) tests tests/sim tests/chaos tests/fuzz ;;
-        plugin) tests tests/plugin tests/page ;;
-        spark) spark ;;
-        slow) make slow ;;
-        no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
-        oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 -k apache ;;
-        differences) differences ;;
-        rounds) make chaos ROUNDS=200 ;;
-        histories) make sim SEEDS=5000 ;;
-        fuzz) make fuzz INPUTS=200000 ;;
-        kerberos) if [ -x /usr/sbin/krb5kdc ]; then make kerberos; else echo "skipped: no KDC"; fi ;;
-        demo) make demo ;;
-        docs) make docs && git diff --exit-code docs ;;
-        coverage) make coverage ;;
-        release) make release-check ;;
-        bench) make bench-quick ;;
-        *) echo "no such stage: $1 (choose from ${every_night[*]})" >&2; return 2 ;;
-    esac
+# A stage that hangs ends after this time, long before the machine's own limit would end the whole
+# run without a word. SIGABRT makes every Python process write the stacks of its threads.
+limit=30m
+[ "${1-}" = nightly ] && limit=3h
+export PYTHONFAULTHANDLER=1
+run_stage() { # <stage>
+    timeout --signal=ABRT --kill-after=60 "$limit" ci/stage.sh "$1" &
+    echo "$!" > "$logs/$1.pid"
+    local status=0
+    wait "$!" || status=$?
+    rm "$logs/$1.pid"
+    return "$status"
 }
 
 # Stages mostly wait, so two at a time take little longer than the longer one. At night, chaos and
@@ -87,6 +55,8 @@ at_a_time=2
 [ "${1-}" = nightly ] && at_a_time=1
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+# A stage has a process group of its own, which a terminal's Ctrl-C does not reach.
+trap 'kill $(cat "$logs"/*.pid) 2> /dev/null; exit 130' INT TERM
 
 run_logged() { # <stage>
     local outcome=passed TIMEFORMAT='%0R %0U %0S'
@@ -106,8 +76,16 @@ wait
 
 echo
 failed=0
+ended_badly=()
 for stage in "${stages[@]}"; do
     cat "$logs/$stage.summary" || failed=1
-    grep -q passed "$logs/$stage.summary" || failed=1
+    grep -q passed "$logs/$stage.summary" && continue
+    failed=1
+    ended_badly+=("$stage")
+done
+# Once more at the end, where whoever sees only the last lines of a log finds it.
+for stage in "${ended_badly[@]}"; do
+    printf '\n%s ended so:\n' "$stage"
+    tail -n 200 "$logs/$stage.log"
 done
 exit "$failed"
