@@ -28,6 +28,7 @@ from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.plans import Choose
 from embedkafka.faults.request_faults import RequestFaults
 from embedkafka.faults.session_link import Cut, Session, SessionLink
+from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.log.files.record_ages import RecordAges
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.arguments import require_int
@@ -103,6 +104,7 @@ class Brokers:
         self._requests.links.subscribe(self._on_links_changed)
         self._disks: dict[BrokerId, Disk] = {}
         self._ages = RecordAges()
+        self._live_members = LiveMembers()
         self._halting: list[threading.Thread] = []
         self.incarnation_count = 0
         self._meters: dict[BrokerId, Meter] = {}
@@ -339,6 +341,7 @@ class Brokers:
             around=lambda handle, metadata: self._around(spec, handle, metadata),
             on_halt=lambda: self._halt(broker),
             ages=self._ages,
+            live_members=self._live_members,
         )
         broker.meter = self._meters.get(broker_id)
         broker.metadata.subscribe(self.on_change)

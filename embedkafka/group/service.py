@@ -34,6 +34,7 @@ from embedkafka.group.consumer.heartbeat import (
     heartbeat_error,
     refuse_invalid,
 )
+from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.decision import Decision, TimerChange, TimerKey
 from embedkafka.group.offsets.commits import CommitCall
 from embedkafka.group.offsets.messages import (
@@ -104,11 +105,13 @@ class GroupService:
         topics: TopicCatalog,
         leaders: KnownLeaders,
         overrides: GroupOverrides,
+        live_members: LiveMembers,
     ) -> None:
         self._config = config
         self._topics = topics
         self._overrides = overrides
         self._random = random
+        self._live_members = live_members
         host: ShardHost[GroupShard, TimerChange] = ShardHost(
             GROUP_METADATA_TOPIC,
             parts,
@@ -468,7 +471,14 @@ class GroupService:
         self.coordinator.decide(partition, partial(_decide, key))
 
     def _new_shard(self, partition: int, epoch: int) -> GroupShard:
-        return GroupShard(partition, self._config, self._new_uuid, self._topics, self._overrides)
+        return GroupShard(
+            partition,
+            self._config,
+            self._new_uuid,
+            self._topics,
+            self._overrides,
+            self._live_members,
+        )
 
     def _new_uuid(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)

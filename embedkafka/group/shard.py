@@ -21,6 +21,7 @@ from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.classic_members import ClassicMembers
 from embedkafka.group.consumer.groups import ConsumerGroups
 from embedkafka.group.consumer.heartbeat import ConsumerHeartbeatCall
+from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.consumer.migration import Migration
 from embedkafka.group.consumer.steps import ConsumerSteps
 from embedkafka.group.consumer.timers import MemberTimers
@@ -57,6 +58,7 @@ class GroupShard:
         new_uuid: Callable[[], UUID],
         catalog: TopicCatalog,
         overrides: GroupOverrides,
+        live_members: LiveMembers,
     ) -> None:
         self.partition = partition
         self.offsets = Offsets()
@@ -64,7 +66,7 @@ class GroupShard:
         timers = MemberTimers(config, overrides)
         self.classic = ClassicGroups(config, new_uuid)
         migration = Migration(self.classic, timers, config, catalog, sequencer)
-        steps = ConsumerSteps(migration, config, catalog, sequencer)
+        steps = ConsumerSteps(migration, config, catalog, sequencer, live_members)
         classic_members = ClassicMembers(steps, migration, timers, sequencer, config, new_uuid)
         self.consumer = ConsumerGroups(
             migration, steps, timers, classic_members, sequencer, config, new_uuid

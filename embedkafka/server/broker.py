@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.controller.controller import Controller
 from embedkafka.coordinator.ports import CoordinatorParts
+from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.service import GroupService
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
@@ -165,11 +166,12 @@ class Broker:
         around: Around | None = None,
         on_halt: Callable[[], None] | None = None,
         ages: RecordAges | None = None,
+        live_members: LiveMembers | None = None,
     ) -> None:
         """Calls `on_halt`, on any thread, when the last log directory has failed.
 
         Kafka ends its process then; the owner of this broker should end it too. Brokers whose clock
-        can be moved share their `ages`.
+        can be moved share their `ages`, and brokers that can be emptied their `live_members`.
         """
         self.id = spec.id
         self.spec = spec
@@ -180,6 +182,7 @@ class Broker:
         self._rng = rng
         self._transport = transport
         self._find_peer = find_peer
+        self._live_members = live_members or LiveMembers()
         self._on_halt = on_halt
         self._zk_store = store
         self.zk = KafkaZk(store, clock)
@@ -535,6 +538,7 @@ class Broker:
             topics=CachedMetadata(self.metadata),
             leaders=self._leaders_of(GROUP_METADATA_TOPIC),
             overrides=self.config,
+            live_members=self._live_members,
         )
 
     def _make_txns(self) -> TxnService:

@@ -63,6 +63,18 @@ def configure(kafka: EmbeddedKafka, kind: ResourceType, name: str, setting: str,
         future.result(20)
 
 
+def joined(kafka: EmbeddedKafka, group: str, topic: str, **settings: Any) -> Consumer:
+    """A consumer that knows its partitions.
+
+    If it had not polled them, its `close` would never return while the coordinator is out of reach.
+    """
+    consumer = Consumer(client(kafka, group_id=group, enable_auto_commit=False, **settings))
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    return consumer
+
+
 def topics_of(kafka: EmbeddedKafka) -> set[str]:
     known = AdminClient(client(kafka)).list_topics(timeout=20).topics
     return {name for name in known if not name.startswith("__")}
@@ -115,10 +127,7 @@ def test_groups_and_transactions_of_the_block_go(kafka: EmbeddedKafka) -> None:
 def test_a_group_with_members_loses_its_offsets_too(kafka: EmbeddedKafka) -> None:
     with kafka.isolated():
         kafka.topic("orders")
-        consumer = Consumer(client(kafka, group_id="left", enable_auto_commit=False))
-        consumer.subscribe(["orders"])
-        consumer.poll(0)
-        kafka.await_group("left", members=1)
+        consumer = joined(kafka, "left", "orders")
         consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
     consumer.close()
     kafka.topic("orders")
@@ -136,12 +145,7 @@ def test_a_group_with_members_goes_while_an_earlier_group_stays(
     kafka.topic("orders")
     commit(kafka, "before", "orders")
     with kafka.isolated():
-        consumer = Consumer(
-            client(kafka, group_id="left", group_protocol=protocol, enable_auto_commit=False)
-        )
-        consumer.subscribe(["orders"])
-        consumer.poll(0)
-        kafka.await_group("left", members=1)
+        consumer = joined(kafka, "left", "orders", group_protocol=protocol)
         consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
         for broker in kafka.brokers:  # it cannot join again, as if its process had been killed
             kafka.faults.cut_link("clients", broker.id)

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
-from tests.cluster.traffic import make_consumer, make_producer, send, sending
+from tests.cluster.traffic import make_consumer, make_producer, sending
 
 PATIENT = {"session.timeout.ms": 10_000}  # a busy machine must not cause a rebalance
 
@@ -71,22 +71,6 @@ def test_nothing_is_left_but_the_brokers(kafka: EmbeddedKafka) -> None:
     assert [(message.offset, message.text) for message in again.read()] == [(0, "b")]
     assert committed(kafka, "readers", "orders") == confluent_kafka.OFFSET_INVALID
     assert kafka.broker(1)._lifecycle.require_broker().config.overrides("topics", "orders") == {}
-
-
-def test_clients_that_were_connected_go_on(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3)
-    producer = make_producer(kafka)
-    consumer = make_consumer(kafka, "readers", **PATIENT)
-    consumer.subscribe(["orders"])
-    send(producer, "orders", "before")
-    assert next_text(consumer) == "before"
-
-    kafka.reset()
-    kafka.topic("orders", replication=3)
-    send(producer, "orders", "after")
-
-    assert next_text(consumer) == "after"
-    consumer.close()
 
 
 #: Errors that a client may see when a topic is deleted and re-created while in use.

@@ -124,6 +124,7 @@ class ConsumerGroups:
             self._steps.refuse_when_full(group, heartbeat.request.member_id)
             self._migration.on_upgrading(upgraded, out)
         member = self._require_or_new_member(group, heartbeat, records)
+        self._steps.live_members.add(member.member_id)
         updated = updated_member(member, heartbeat)
         stepped = self._steps.advance(
             group,
@@ -161,9 +162,10 @@ class ConsumerGroups:
             return group
         is_classic = self._migration.has_classic_group(group_id)
         if not heartbeat.is_joining:
-            missing = f"Consumer group {group_id} not found."
-            other = f"Group {group_id} is not a consumer group."
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, other if is_classic else missing)
+            if is_classic:
+                other = f"Group {group_id} is not a consumer group."
+                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, other)
+            raise self._no_group(heartbeat, f"Consumer group {group_id} not found.")
         if is_classic:
             records.append(group_record(group_id, None))
         return ConsumerGroup(group_id)
@@ -193,7 +195,7 @@ class ConsumerGroups:
         request = heartbeat.request
         group = self.groups.get(request.group_id)
         if group is None:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+            raise self._no_group(heartbeat, f"Group {request.group_id} not found.")
         if request.instance_id is None:
             member = require_member(group, request.member_id)
         else:
@@ -208,6 +210,11 @@ class ConsumerGroups:
             self._sequencer.store(group.group_id, [record], then, out, now_ms=now_ms)
         else:
             self._steps.fence(group, [member.member_id], then, out, now_ms=now_ms)
+
+    def _no_group(self, heartbeat: ConsumerHeartbeatCall, why: str) -> ApiError:
+        was_taken_away = heartbeat.request.member_id in self._steps.live_members
+        code = ErrorCode.UNKNOWN_MEMBER_ID if was_taken_away else ErrorCode.GROUP_ID_NOT_FOUND
+        return ApiError(code, why)
 
     # Events
 

@@ -11,6 +11,7 @@ from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.assignment import Assignment, ConsumerMember, reconcile
 from embedkafka.group.consumer.group import ConsumerGroup, TopicMetadata
+from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.consumer.migration import Migration, may_downgrade
 from embedkafka.group.consumer.planning import Plan, find_predecessor, plan, remove_members
 from embedkafka.group.consumer.records import current_record, member_record
@@ -31,7 +32,9 @@ class ConsumerSteps:
         config: GroupConfig,
         catalog: TopicCatalog,
         sequencer: Sequencer,
+        live_members: LiveMembers,
     ) -> None:
+        self.live_members = live_members
         self._migration = migration
         self._config = config
         self._catalog = catalog
@@ -95,6 +98,7 @@ class ConsumerSteps:
         now_ms: int,
     ) -> None:
         """Removes members; if only classic members stay, the group becomes a classic one."""
+        self.live_members.discard(leaving)
         if may_downgrade(group, leaving, self._config):
             staying = {m: member for m, member in group.members.items() if m not in leaving}
             self._migration.downgrade(group, staying, then, out, now_ms=now_ms, rebalances=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from embedkafka.group.config import GroupConfig
+from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.service import GroupService
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import (
@@ -59,6 +60,7 @@ class Coordinator(Bench):
             topics=self.catalog,
             leaders=self.elsewhere,
             overrides=self.overrides,
+            live_members=LiveMembers(),
         )
 
     def lead(self) -> Any:

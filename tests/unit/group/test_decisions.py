@@ -10,6 +10,7 @@ from embedkafka.group.calls import Committer, JoinCall, SyncCall, join_error, sy
 from embedkafka.group.classic.groups import AssignmentStored
 from embedkafka.group.classic.messages import metadata_record
 from embedkafka.group.config import GroupConfig
+from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.decision import CancelTimer, Decisions, SetTimer, TimerKey, TimerKind
 from embedkafka.group.offsets.commits import CommitCall, OffsetToCommit
 from embedkafka.group.offsets.removal import GroupDeleteCall
@@ -23,7 +24,7 @@ MEMBER_ID = f"c-{UUID(int=7)}"
 
 @pytest.fixture
 def shard() -> GroupShard:
-    return GroupShard(0, GroupConfig(), lambda: UUID(int=7), None, None)
+    return GroupShard(0, GroupConfig(), lambda: UUID(int=7), None, None, LiveMembers())
 
 
 def join_call(member_id: str, reply: Any) -> JoinCall:

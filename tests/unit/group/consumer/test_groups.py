@@ -562,6 +562,7 @@ def test_consumer_groups_are_listed_and_deleted(
     assert delete() == ErrorCode.NON_EMPTY_GROUP
     consumer.leave()
     assert delete() == ErrorCode.NONE
+    assert consumer.send(member_epoch=1).error is ErrorCode.GROUP_ID_NOT_FOUND
     loaded = new_coordinator(log=topics.log).lead()
     assert (loaded.shard().consumer.groups, loaded.committed()) == ({}, {})
 
@@ -572,7 +573,8 @@ def test_a_consumer_group_is_forgotten_with_its_members(
     consumer = Consumer(topics, "m1").beat()
     topics.commit({("t", 0): 5}, member="m1", generation=1, version=9)
     assert topics.send(topics.service.forget, GROUP).response == ErrorCode.NONE
-    assert consumer.send().error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert consumer.send().error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert consumer.send(member_epoch=-1).error is ErrorCode.UNKNOWN_MEMBER_ID
     for each in (topics, new_coordinator(log=topics.log).lead()):
         assert (each.shard().consumer.groups, each.committed()) == ({}, {})
     topics.advance(60_000)  # no session is left that could end
