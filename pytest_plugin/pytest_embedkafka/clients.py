@@ -73,8 +73,7 @@ class TestClients:
         traceback: TracebackType | None,
     ) -> None:
         for consumer in self._consumers:
-            with contextlib.suppress(RuntimeError):  # the test has closed it
-                consumer.close()
+            _close_consumer(consumer)
         for producer in self._producers:
             _close_producer(producer)
         for clients in (self._consumers, self._producers, self._admins):
@@ -90,6 +89,20 @@ def _connection(kafka: Any) -> dict[str, Any]:
     if hasattr(type(kafka), "client_config"):
         return dict(kafka.client_config())
     return {"bootstrap.servers": kafka.bootstrap_servers}
+
+
+def _close_consumer(consumer: Any) -> None:
+    """Takes an assignment that was never polled first.
+
+    Without that, `close` never returns if the coordinator is out of reach (librdkafka 2.16).
+    """
+    from confluent_kafka import KafkaException
+
+    with contextlib.suppress(RuntimeError):  # the test has closed it
+        if not consumer.assignment():
+            with contextlib.suppress(KafkaException):
+                consumer.poll(0)
+        consumer.close()
 
 
 def _close_producer(producer: Any) -> None:

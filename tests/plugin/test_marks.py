@@ -157,6 +157,28 @@ def test_clients_are_made_with_settings_and_closed(pytester: pytest.Pytester, ru
     run().assert_outcomes(passed=4)
 
 
+def test_a_consumer_that_never_polled_is_closed_without_its_coordinator(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import time
+        import pytest
+
+        @pytest.mark.parametrize("number", range(15))
+        def test_breaks_the_cluster(kafka, kafka_topic, kafka_consumer, kafka_group, number):
+            kafka_consumer(kafka_topic)
+            while not kafka.requests("HEARTBEAT", group=kafka_group):  # it has its partitions
+                time.sleep(0.01)
+            for broker in kafka.brokers:
+                kafka.faults.cut_link("clients", broker.id)
+            time.sleep(number / 50)
+        """
+    )
+    # Such a hang is in C, where no signal reaches Python.
+    pytester.runpytest_subprocess(timeout=60).assert_outcomes(passed=15)
+
+
 def test_async_tests_use_the_same_fixtures(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
