@@ -1,6 +1,6 @@
 """Replicas move between the disks of a broker while clients write and brokers die."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,9 @@ from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, Desc
 from tests.cluster.traffic import assert_nothing_lost, sending
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
+
+THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
+LARGE = "x" * 600_000
 
 
 @pytest.fixture
@@ -118,3 +121,27 @@ def test_a_replica_is_made_where_it_was_wanted(kafka: EmbeddedKafka) -> None:
     (other,) = (handle for handle in kafka.brokers if handle.id != kafka.leader_of("orders"))
     wanted = sorted(places(other, "orders"))[1]
     assert move(other, "orders", 0, wanted) is ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+@pytest.mark.parametrize("end", [BrokerHandle.stop, BrokerHandle.kill], ids=["stop", "kill"])
+def test_a_restart_continues_a_move_unless_it_was_cancelled(
+    end: Callable[[BrokerHandle], None], is_cancelled: bool
+) -> None:
+    config = {THROTTLE: 1, "log.segment.delete.delay.ms": 60_000}
+    with EmbeddedKafka(brokers=1, log_dirs=2, config=config) as kafka:
+        orders = kafka.topic("orders")
+        for number in range(8):  # only the first of them is copied before the throttle counts
+            orders.send(LARGE, key=str(number))
+        handle = kafka.broker(1)
+        source, target = where(handle, "orders", 0), elsewhere(handle, "orders", 0)
+        assert move(handle, "orders", 0, target) is ErrorCode.NONE
+        eventually(lambda: (0, True) in places(handle, "orders")[target], "the copy has begun")
+        if is_cancelled:
+            assert move(handle, "orders", 0, source) is ErrorCode.NONE
+        end(handle)
+        handle.start()
+        found = places(handle, "orders")
+        assert found[source] == {(0, False)}
+        assert found[target] == (set() if is_cancelled else {(0, True)})
+        assert [message.key for message in orders.read()] == [b"%d" % n for n in range(8)]
