@@ -2,7 +2,8 @@
 
 A topic is the test's if it was created through this object, or if workers share the cluster, by a
 request of this worker's clients. A group is the test's if it is new and has committed offsets of
-such topics only: another user's new group has others.
+such topics only: another user's new group has others. If workers share the cluster, a new group
+without offsets is the test's too if this worker's clients have joined it.
 
 Owner: pytest's thread.
 """
@@ -72,8 +73,7 @@ class Sweeper:
         created = self._created() - before.topics
         made = self._made_by_clients(before) - created
         topics = created | made
-        new = sorted(self._groups() - before.groups) if topics else []
-        leaks = [f"group {name} has members" for name in new if not self._sweep(name, topics)]
+        leaks = [f"group {name} has members" for name in self._sweep_groups(before, topics)]
         if finds_clients and self._worker is not None:
             from embedkafka.cluster.restoring.connections import find_left_connected
 
@@ -114,11 +114,19 @@ class Sweeper:
             _LOG.info("groups are left alone: %s", error)
             return frozenset()
 
-    def _sweep(self, group: str, topics: set[str]) -> bool:
+    def _sweep_groups(self, before: Found, topics: Collection[str]) -> list[str]:
+        """Deletes the test's groups; returns those that are in use."""
+        if not topics and self._worker is None:
+            return []
+        new = sorted(self._groups() - before.groups)
+        joined = self._worker.joined(new) if new and self._worker is not None else frozenset()
+        return [name for name in new if not self._sweep(name, topics, joined)]
+
+    def _sweep(self, group: str, topics: Collection[str], joined: Collection[str]) -> bool:
         """Deletes a group if it is the test's; false if it is in use."""
         try:
             committed = {each.topic for each in self._view.committed(group)}
-            if not committed or not committed <= topics:
+            if not committed <= set(topics) or not (committed or group in joined):
                 return True
             _, members = self._view.state_of(group)
             if members:

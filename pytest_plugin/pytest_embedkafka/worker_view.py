@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 30
+_JOINING: Final = ("JOIN_GROUP", "CONSUMER_GROUP_HEARTBEAT")
 
 
 class Question(NamedTuple):
@@ -109,6 +110,19 @@ class WorkerView:
             _LOG.warning("topics that clients of a test may have created are left: %s", error)
             return frozenset()
         return frozenset(asked.intersection(topics) - INTERNAL_TOPICS)
+
+    def joined(self, groups: Collection[str]) -> frozenset[str]:
+        """Those of the groups that clients of this worker have joined since the test began."""
+        if self._listener is None:
+            return frozenset()
+        try:
+            seen = frozenset(
+                group for api in _JOINING for each in self.requests(api) for group in each.groups
+            )
+        except EmbedKafkaError as error:
+            _LOG.warning("groups that clients of a test may have joined are left: %s", error)
+            return frozenset()
+        return seen.intersection(groups)
 
     def mark(self) -> "Mark":
         mark: Mark = self._ask("mark")

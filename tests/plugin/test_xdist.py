@@ -287,7 +287,8 @@ def kept(kafka):
 def test_creates_topics_without_the_fixture(kafka, kept, number):
     mine = {f"{kind}-{__name__}" for kind in ("produced", "made")}
     assert topics_of(kafka) & {kept, *mine} == {kept}
-    assert not any(each.group == __name__ for each in kafka.groups())
+    mine_too = {__name__, f"joined-{__name__}"}
+    assert not mine_too & {each.group for each in kafka.groups()}
     create_by_producing(kafka, f"produced-{__name__}")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.create_topics([NewTopic(f"made-{__name__}", 1, 1)]).values():
@@ -295,6 +296,13 @@ def test_creates_topics_without_the_fixture(kafka, kept, number):
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": __name__})
     consumer.commit(offsets=[TopicPartition(f"produced-{__name__}", 0, 1)], asynchronous=False)
     consumer.close()
+    joins = {"group.id": f"joined-{__name__}", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, **joins})
+    consumer.subscribe([kept])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    consumer.close()
+    assert mine_too <= {each.group for each in kafka.groups()}
     assert topics_of(kafka) >= {kept, *mine}
 """
 
