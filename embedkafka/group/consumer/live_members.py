@@ -2,7 +2,7 @@
 
 Kafka deletes no group that has members. Only a reset, a restore or the end of an isolated test
 takes a group away from under them. Kafka's answer for a missing group would end such a client for
-good. So a live member is told that it is unknown, as if it alone were gone, and joins again.
+good. So a live member hears that it is unknown, as if it alone were gone, and joins again.
 
 Owner: the brokers of a cluster share it; their coordinators add and discard single ids.
 """
