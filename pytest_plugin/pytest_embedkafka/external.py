@@ -58,7 +58,7 @@ class ExternalKafka:
         """What a worker may ask of the cluster that it shares with others."""
         self._scratch = TemporaryDirectory()
         self._clients = Clients(bootstrap_servers, settings=settings)
-        self._state = ExternalState(self._admin)
+        self._state = ExternalState(self._admin, lambda address: require_admin(address, settings))
         self._created: set[str] = set()
 
     def __repr__(self) -> str:
@@ -270,7 +270,7 @@ class ExternalKafka:
         own = self._own(name)
 
         def probe() -> str | None:
-            return "it is there" if own in self._state.topics() else None
+            return "it is there" if own in self._state.known_topics() else None
 
         self._state.wait(f"{name} to be gone", probe, timeout_s)
 
@@ -280,6 +280,7 @@ class ExternalKafka:
         from confluent_kafka.cimpl import NewPartitions
 
         self._admin.create_partitions([NewPartitions(topic, count)])[topic].result(_TIMEOUT_S)
+        self._state.await_topic(topic, count, _TIMEOUT_S)
         self._clients.on_partitions(topic, count)
 
     def scratch_dir(self, name: str | None = None) -> str:

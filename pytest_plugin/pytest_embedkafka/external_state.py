@@ -5,16 +5,21 @@ It asks again until a state is reached: an external cluster announces nothing.
 Owner: the caller's thread.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from embedkafka import AwaitTimeout, EmbedKafkaError, InvalidArgument, PartitionStatus
+from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.arguments import require_int, require_number, require_text
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.locks import leaf_condition
 
+_LOG = logging.getLogger(__name__)
+
 _ASK_AGAIN_MS: Final = 50
 _TIMEOUT_S: Final = 30
+_ONE_BROKER_S: Final = 5
 _UNKNOWN_EPOCH: Final = -1
 _INTERNAL: Final = "__"
 
@@ -25,8 +30,11 @@ Probe = Callable[[], str | None]
 class ExternalState:
     """Looks at a cluster through an admin client. Any: it has no types."""
 
-    def __init__(self, admin: Any) -> None:
+    def __init__(self, admin: Any, admin_of: Callable[[str], Any]) -> None:
+        """`admin_of` makes a client that asks one broker, by its address."""
         self._admin = admin
+        self._admin_of = admin_of
+        self._admins: dict[str, Any] = {}
 
     @property
     def controller(self) -> int | None:
@@ -46,6 +54,10 @@ class ExternalState:
 
     def topics(self) -> set[str]:
         return set(self._metadata().topics)
+
+    def known_topics(self) -> set[str]:
+        """Those that any broker knows."""
+        return {topic for metadata in self._of_each_broker() for topic in metadata.topics}
 
     def partitions(self) -> list[PartitionStatus]:
         """All partitions of all topics, except Kafka's own."""
@@ -96,14 +108,19 @@ class ExternalState:
         return found[0]
 
     def await_topic(self, topic: str, partitions: int, timeout_s: float) -> None:
-        """Waits until brokers know a new topic; KRaft's controller answers before they do."""
+        """Waits until every broker knows a new topic or partition; the controller answers before.
+
+        A client may ask any of them, and gives up if that one does not know the topic.
+        """
 
         def probe() -> str | None:
-            found = self._metadata().topics.get(topic)
-            known = {} if found is None else found.partitions
-            leading = [each.id for each in known.values() if each.leader >= 0]
-            is_complete = len(leading) == len(known) >= max(partitions, 1)
-            return None if is_complete else f"partitions with a leader: {leading}"
+            for metadata in self._of_each_broker():
+                found = metadata.topics.get(topic)
+                known = {} if found is None else found.partitions
+                leading = [each.id for each in known.values() if each.leader >= 0]
+                if not len(leading) == len(known) >= max(partitions, 1):
+                    return f"partitions with a leader: {leading}"
+            return None
 
         self.wait(f"leaders of the new topic {topic}", probe, timeout_s)
 
@@ -120,6 +137,21 @@ class ExternalState:
 
     def _metadata(self) -> Any:
         return self._admin.list_topics(timeout=_TIMEOUT_S)
+
+    def _of_each_broker(self) -> Iterator[Any]:
+        """The metadata of all brokers, except those that do not answer."""
+        own = self._metadata()
+        if len(own.brokers) <= 1:
+            yield own
+            return
+        for broker in own.brokers.values():
+            address = format_address(broker.host, broker.port)
+            try:
+                if address not in self._admins:
+                    self._admins[address] = self._admin_of(address)
+                yield self._admins[address].list_topics(timeout=_ONE_BROKER_S)
+            except Exception as error:  # the client's own kinds
+                _LOG.info("broker %d is not asked: %s", broker.id, error)
 
 
 def _status(topic: str, partition: Any) -> PartitionStatus:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -117,19 +117,25 @@ def test_what_spark_connect_cannot_do_is_skipped_and_counted(
     )
 
 
-def test_a_new_topic_is_awaited_until_brokers_know_it() -> None:
-    """Apache Kafka's controller answers before the brokers have heard of it."""
+def test_a_new_topic_is_awaited_until_all_brokers_know_it() -> None:
+    """The controller answers before the brokers have heard of it."""
+    brokers = {n: SimpleNamespace(id=n, host="h", port=n) for n in (1, 2, 3)}
 
     class Admin:
-        leaders: ClassVar = [None, -1, 1]
+        def __init__(self, *leaders: int | None) -> None:
+            self.leaders = list(leaders)
 
         def list_topics(self, timeout: float) -> Any:
             leader = self.leaders.pop(0)
             known = SimpleNamespace(partitions={0: SimpleNamespace(id=0, leader=leader)})
-            return SimpleNamespace(topics={} if leader is None else {"orders": known})
+            topics = {} if leader is None else {"orders": known}
+            return SimpleNamespace(topics=topics, brokers=brokers)
 
-    ExternalState(Admin()).await_topic("orders", 1, timeout_s=30)
-    assert Admin.leaders == []
+    admins = {"h:1": Admin(1, 1, 1, 1), "h:2": Admin(None, -1, 1, 1)}  # the third one is dead
+    state = ExternalState(Admin(1, 1, 1, 1), admins.__getitem__)
+    state.await_topic("orders", 1, timeout_s=30)
+    assert admins["h:2"].leaders == [1]
+    assert state.known_topics() == {"orders"}
 
 
 def test_other_skips_are_not_counted() -> None:
