@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# After the quick one, the longest come first: two run at a time.
+# After the quick one, the longest come first.
 every_push=(check spark wire cluster plugin tidy chaos takeover)
 every_night=("${every_push[@]}" slow no-sendfile oracle-3.9 differences rounds histories fuzz kerberos demo docs coverage release bench)
 
@@ -48,10 +48,10 @@ run_stage() { # <stage>
     return "$status"
 }
 
-# Stages mostly wait, so two at a time take little longer than the longer one. At night, chaos and
-# benchmarks need the machine to themselves. Each stage has its own temporary directory, because
+# Stages wait much of their time, so there is one more at a time than there are cores. At night, chaos
+# and benchmarks need the machine to themselves. Each stage has its own temporary directory, because
 # tests look there for leftovers of clusters.
-at_a_time=2
+at_a_time=$(($(nproc) + 1))
 [ "${1-}" = nightly ] && at_a_time=1
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT

@@ -50,19 +50,14 @@ def test_the_readme_of_an_example_fits_a_screen(project: Path) -> None:
     assert any(line.startswith("$ pytest") for line in lines)
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("project", OTHERS, ids=lambda project: project.name)
-def test_an_example_runs_from_a_copy_of_its_folder(project: Path, tmp_path: Path) -> None:
-    copy = copy_of(project, tmp_path)
-    listed = run_pytest(copy, "--collect-only", "-q")
-    tests = re.findall(r"^\S+::\S+$", listed.stdout, re.MULTILINE)
-    assert tests, listed.stdout + listed.stderr
-
-    done = run_pytest(copy, "-q", tests[0])
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+def test_the_tests_of_an_example_import_nothing_from_outside_its_folder(
+    project: Path, tmp_path: Path
+) -> None:
+    """At night they also run there, in the test below."""
+    listed = run_pytest(copy_of(project, tmp_path), "--collect-only", "-q")
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+    assert re.search(r"^\S+::\S+$", listed.stdout, re.MULTILINE), listed.stdout
 
 
 @pytest.mark.spark
