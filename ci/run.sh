@@ -8,8 +8,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# After the quick one, the longest come first.
-every_push=(check spark wire cluster plugin tidy chaos takeover)
+# The longest come first.
+every_push=(wire spark plugin cluster check tidy takeover chaos)
 every_night=("${every_push[@]}" slow no-sendfile oracle-3.9 differences rounds histories fuzz kerberos demo docs coverage release bench)
 
 case "${1-}" in
