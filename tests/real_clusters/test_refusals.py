@@ -120,8 +120,8 @@ def test_credentials_reach_topic_handles_and_spark(secured: str, tmp_path: Path)
     right = _pytest(tmp_path, "client.properties")
     assert right.returncode == 0, right.stdout[-6000:]
     wrong = _pytest(tmp_path, "wrong.properties")
-    assert "no broker answers" in wrong.stdout
-    assert "Authentication failed" in wrong.stdout
+    assert "no broker answers" in wrong.stderr, wrong.stdout + wrong.stderr
+    assert "Authentication failed" in wrong.stderr
 
 
 def _pytest(folder: Path, client_config: str) -> "subprocess.CompletedProcess[str]":
