@@ -7,6 +7,7 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import (
+    LATEST,
     MAX_TIMESTAMP,
     batch,
     fetch_request,
@@ -291,6 +292,26 @@ def test_markers_are_answered_once_for_each_producer(raw: RawClient, topic: str)
     missing = {**marker, "producer_id": -1, "topics": [{"name": topic, "partition_indexes": [9]}]}
     (found,) = ask(raw, ApiKey.WRITE_TXN_MARKERS, 1, markers=[missing])["markers"]
     assert errors_of(found, "topics", "partitions", "partition_index") == [(9, UNKNOWN)]
+
+
+def test_markers_before_one_without_a_producer_are_written(raw: RawClient, topic: str) -> None:
+    given = raw.call(
+        request(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout_ms=1000)
+    )
+    good = {
+        "producer_id": given.producer_id,
+        "producer_epoch": given.producer_epoch,
+        "transaction_result": False,
+        "topics": [{"name": topic, "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+    }
+    bad = {**good, "producer_id": -1}
+    answer = ask(raw, ApiKey.WRITE_TXN_MARKERS, 1, markers=[good, bad, good])
+    for marker in answer["markers"]:
+        assert errors_of(marker, "topics", "partitions", "partition_index") == [
+            (0, "UNKNOWN_SERVER_ERROR")
+        ]
+    assert list_offset(raw, topic, LATEST).offset == 1
 
 
 def test_offsets_of_a_transaction_have_the_entries_of_the_request(

@@ -292,16 +292,10 @@ def write_txn_markers(
 
     Versions: v2 marks producers with a new epoch for every transaction (KIP-1228).
     """
-    snapshot = broker.metadata.snapshot
-    if any(
-        (marker.producer_id < 0 or marker.producer_epoch < 0)
-        and any(
-            snapshot.find_partition(topic.name, partition) is not None
-            for topic in marker.topics
-            for partition in topic.partition_indexes
-        )
-        for marker in request.markers
-    ):
+    bad = next((n for n, each in enumerate(request.markers) if _is_bad(broker, each)), None)
+    if bad is not None:
+        for marker in request.markers[:bad]:
+            _write_marker(broker, marker, context, _unheard)
         return WriteTxnMarkersResponse(markers=list(map(_failed_marker, request.markers)))
     answers: dict[int, WriteTxnMarkersResponse.Marker] = {}
 
@@ -393,8 +387,21 @@ def _complete_offsets(
             )
 
 
+def _is_bad(broker: "Broker", marker: WriteTxnMarkersRequest.Marker) -> bool:
+    """Kafka fails at a marker without a producer, if it has a partition to write it to."""
+    snapshot = broker.metadata.snapshot
+    return (marker.producer_id < 0 or marker.producer_epoch < 0) and any(
+        snapshot.find_partition(topic.name, partition) is not None
+        for topic in marker.topics
+        for partition in topic.partition_indexes
+    )
+
+
+def _unheard(answer: WriteTxnMarkersResponse.Marker) -> None:
+    """A later marker of the request has failed, and with it the whole answer."""
+
+
 def _failed_marker(marker: WriteTxnMarkersRequest.Marker) -> WriteTxnMarkersResponse.Marker:
-    """Kafka fails at a marker without a producer, and does not write the others either."""
     return _shaped_marker(marker, lambda partition: ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
