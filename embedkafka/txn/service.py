@@ -406,13 +406,13 @@ def _transaction_before_v4(
 def _add_result(
     transaction: AddPartitionsToTxnRequest.Transaction, errors: Mapping[TopicPartition, ErrorCode]
 ) -> AddPartitionsToTxnResponse.Transaction:
-    """Repeats what was asked, but lists what was to be verified only once."""
+    """Repeats what was asked, but lists partitions that were to be verified only once."""
     asked = [(topic.name, topic.partitions) for topic in transaction.topics]
     if transaction.verify_only:
         by_topic: dict[str, dict[int, None]] = {}
         for name, partitions in asked:
             by_topic.setdefault(name, {}).update(dict.fromkeys(partitions))
-        asked = [(name, list(partitions)) for name, partitions in by_topic.items()]
+        asked = [(name, list(partitions)) for name, partitions in by_topic.items() if partitions]
     return AddPartitionsToTxnResponse.Transaction(
         transactional_id=transaction.transactional_id,
         topic_results=[

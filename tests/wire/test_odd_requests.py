@@ -294,6 +294,22 @@ def test_markers_are_answered_once_for_each_producer(raw: RawClient, topic: str)
     assert errors_of(found, "topics", "partitions", "partition_index") == [(9, UNKNOWN)]
 
 
+def test_a_topic_without_partitions_to_verify_is_not_answered(
+    raw: RawClient, topic: str, unique: Unique
+) -> None:
+    asked = {
+        "transactional_id": unique("txn"),
+        "producer_id": 12345,
+        "producer_epoch": 0,
+        "verify_only": True,
+        "topics": [{"name": topic, "partitions": []}],
+    }
+    (answer,) = ask(raw, ApiKey.ADD_PARTITIONS_TO_TXN, 5, transactions=[asked])[
+        "results_by_transaction"
+    ]
+    assert answer["topic_results"] == []
+
+
 def test_markers_before_one_without_a_producer_are_written(raw: RawClient, topic: str) -> None:
     given = raw.call(
         request(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout_ms=1000)
