@@ -294,6 +294,16 @@ def test_markers_are_answered_once_for_each_producer(raw: RawClient, topic: str)
     assert errors_of(found, "topics", "partitions", "partition_index") == [(9, UNKNOWN)]
 
 
+def test_no_transaction_is_seen_in_an_incomplete_batch(raw: RawClient, topic: str) -> None:
+    whole = batch(b"x", producer_id=12345, producer_epoch=0, base_sequence=0, transactional=True)
+    longer = whole[:8] + bytes([1]) + whole[9:]  # of the four bytes of its length
+    refused = [produce(raw, topic, records, partition=9).error_code for records in (whole, longer)]
+    assert refused == [
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
 def test_a_topic_without_partitions_to_verify_is_not_answered(
     raw: RawClient, topic: str, unique: Unique
 ) -> None:
@@ -323,6 +333,7 @@ def test_markers_before_one_without_a_producer_are_written(raw: RawClient, topic
     }
     bad = {**good, "producer_id": -1}
     answer = ask(raw, ApiKey.WRITE_TXN_MARKERS, 1, markers=[good, bad, good])
+    assert sorted(marker["producer_id"] for marker in answer["markers"]) == [-1, given.producer_id]
     for marker in answer["markers"]:
         assert errors_of(marker, "topics", "partitions", "partition_index") == [
             (0, "UNKNOWN_SERVER_ERROR")

@@ -6,6 +6,7 @@ from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
+from embedkafka.records.record import LOG_OVERHEAD
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.server.txn_verification import (
@@ -14,7 +15,7 @@ from embedkafka.server.txn_verification import (
     support_by_version,
 )
 
-_MAGIC: Final = struct.Struct(">16xb5xB")  # magic, lower byte of the attributes
+_HEAD: Final = struct.Struct(">8xi4xb5xB")  # length, magic, lower byte of the attributes
 
 # Of a batch: lower byte of the attributes, producer id, epoch, first sequence number.
 _PRODUCER: Final = struct.Struct(">22xB20xqhi")
@@ -31,11 +32,12 @@ _TRY_AGAIN: Final = frozenset(
 
 
 def is_transactional(records: memoryview) -> bool:
-    """Whether a batch is part of a transaction."""
+    """Whether a batch is part of a transaction. Kafka sees none in a batch that is incomplete."""
     if records.nbytes < HEADER_SIZE:
         return False
-    magic, attributes = _MAGIC.unpack_from(records)
-    return bool(magic == 2 and attributes & TRANSACTIONAL_FLAG)
+    length, magic, attributes = _HEAD.unpack_from(records)
+    is_complete = length + LOG_OVERHEAD <= records.nbytes
+    return bool(is_complete and magic == 2 and attributes & TRANSACTIONAL_FLAG)
 
 
 def transactional_write(

@@ -296,7 +296,8 @@ def write_txn_markers(
     if bad is not None:
         for marker in request.markers[:bad]:
             _write_marker(broker, marker, context, _unheard)
-        return WriteTxnMarkersResponse(markers=list(map(_failed_marker, request.markers)))
+        failed = {marker.producer_id: _failed_marker(marker) for marker in request.markers}
+        return WriteTxnMarkersResponse(markers=list(failed.values()))
     answers: dict[int, WriteTxnMarkersResponse.Marker] = {}
 
     def note(index: int, answer: WriteTxnMarkersResponse.Marker) -> None:
@@ -402,6 +403,7 @@ def _unheard(answer: WriteTxnMarkersResponse.Marker) -> None:
 
 
 def _failed_marker(marker: WriteTxnMarkersRequest.Marker) -> WriteTxnMarkersResponse.Marker:
+    """Kafka answers the last one of each producer."""
     return _shaped_marker(marker, lambda partition: ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

@@ -30,7 +30,8 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 #: Values that clusters share, though the field is one of ids.
 _SHARED: Final = frozenset({-1, 0, "", None, ZERO_UUID, *STRANGERS.values()})
-_UNCOMPARED: Final = frozenset({"throttle_time_ms"})
+#: How long and where is chance: each cluster places replicas as it likes.
+_UNCOMPARED: Final = frozenset({"throttle_time_ms", "leader_id"})
 _NOW: Final = "now"
 _UUID: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-")
 
