@@ -274,17 +274,22 @@ def test_a_producer_without_a_name_is_refused_before_its_timeout(raw: RawClient)
     assert ask(raw, ApiKey.INIT_PRODUCER_ID, 4, **asked)["error_code"] == "INVALID_REQUEST"
 
 
-def test_markers_are_answered_once_for_each_producer(raw: RawClient, topic: str) -> None:
+def abort_marker(raw: RawClient, topic: str) -> dict[str, Plain]:
+    """For a new producer, in the first partition."""
     given = raw.call(
         request(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout_ms=1000)
     )
-    marker = {
+    return {
         "producer_id": given.producer_id,
         "producer_epoch": given.producer_epoch,
         "transaction_result": False,
         "topics": [{"name": topic, "partition_indexes": [0]}],
         "coordinator_epoch": 0,
     }
+
+
+def test_markers_are_answered_once_for_each_producer(raw: RawClient, topic: str) -> None:
+    marker = abort_marker(raw, topic)
     answer = ask(raw, ApiKey.WRITE_TXN_MARKERS, 1, markers=[marker, marker])
     assert [errors_of(m, "topics", "partitions", "partition_index") for m in answer["markers"]] == [
         [(0, "NONE")]
@@ -321,19 +326,13 @@ def test_a_topic_without_partitions_to_verify_is_not_answered(
 
 
 def test_markers_before_one_without_a_producer_are_written(raw: RawClient, topic: str) -> None:
-    given = raw.call(
-        request(ApiKey.INIT_PRODUCER_ID, transactional_id=None, transaction_timeout_ms=1000)
-    )
-    good = {
-        "producer_id": given.producer_id,
-        "producer_epoch": given.producer_epoch,
-        "transaction_result": False,
-        "topics": [{"name": topic, "partition_indexes": [0]}],
-        "coordinator_epoch": 0,
-    }
+    good = abort_marker(raw, topic)
     bad = {**good, "producer_id": -1}
     answer = ask(raw, ApiKey.WRITE_TXN_MARKERS, 1, markers=[good, bad, good])
-    assert sorted(marker["producer_id"] for marker in answer["markers"]) == [-1, given.producer_id]
+    assert sorted(marker["producer_id"] for marker in answer["markers"]) == [
+        -1,
+        good["producer_id"],
+    ]
     for marker in answer["markers"]:
         assert errors_of(marker, "topics", "partitions", "partition_index") == [
             (0, "UNKNOWN_SERVER_ERROR")
