@@ -89,13 +89,16 @@ def run_session(tmp_path: Path, script: str = SESSION, **environ: str) -> tuple[
 def run(
     tmp_path: Path, script: str, *arguments: str, **environ: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs a script with the connector of this machine and a cache of its own."""
+    """Runs a script with the connector of this machine and a cache of its own, that lasts."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir(exist_ok=True)
     jars = os.pathsep.join(str(jar) for jar in require_connector().jars)
     kept = {name: value for name, value in os.environ.items() if name != "CI"}
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
         env={
             **kept,
+            "TMPDIR": str(temporary),
             "EMBEDKAFKA_CACHE": str(tmp_path / "cache"),
             "EMBEDKAFKA_SPARK_JARS": jars,
             "EMBEDKAFKA_SPARK_ARCHIVE": "auto",
