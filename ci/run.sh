@@ -36,7 +36,7 @@ fi
 
 # A stage that hangs ends after this time, long before the machine's own limit would end the whole
 # run without a word. SIGABRT makes every Python process write the stacks of its threads.
-limit=30m
+limit=${STAGE_LIMIT-30m}
 [ "${1-}" = nightly ] && limit=3h
 export PYTHONFAULTHANDLER=1
 run_stage() { # <stage>

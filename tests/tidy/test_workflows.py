@@ -4,6 +4,7 @@ GitHub runs the workflows. Here we can only check their form and the names they 
 """
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -118,6 +119,29 @@ def test_every_stage_has_a_command() -> None:
     named = set(stages("every_push") + stages("every_night"))
     assert named == set(re.findall(r"^ {4}([\w.-]+)\) ", script, re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z-]+)", script)) <= TARGETS
+
+
+def test_a_stage_that_hangs_ends_with_its_stacks(tmp_path: Path) -> None:
+    scripts = tmp_path / "ci"
+    scripts.mkdir()
+    shutil.copy(ROOT / "ci" / "run.sh", scripts)
+    hanging = f"exec {sys.executable} -c 'import threading; threading.Event().wait()'"
+    (scripts / "stage.sh").write_text(f"#!/bin/sh\n[ $1 = quick ] || {hanging}\n")
+    (scripts / "stage.sh").chmod(0o755)
+    (tmp_path / "Makefile").write_text("setup:\n")
+    environ = {name: value for name, value in os.environ.items() if name != "CI"}
+    done = subprocess.run(
+        [scripts / "run.sh", "hanging", "quick"],
+        env=environ | {"STAGE_LIMIT": "2s"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"^quick +passed", done.stdout, re.MULTILINE), done.stdout
+    end = done.stdout.partition("hanging ended so:")[2]
+    assert "Fatal Python error: Aborted" in end, done.stdout
+    assert " in wait" in end
 
 
 def test_the_matrix_on_github_is_that_of_nox() -> None:
