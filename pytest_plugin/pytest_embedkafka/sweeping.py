@@ -114,7 +114,7 @@ class Sweeper:
             _LOG.info("groups are left alone: %s", error)
             return frozenset()
 
-    def _sweep_groups(self, before: Found, topics: Collection[str]) -> list[str]:
+    def _sweep_groups(self, before: Found, topics: set[str]) -> list[str]:
         """Deletes the test's groups; returns those that are in use."""
         if not topics and self._worker is None:
             return []
@@ -122,11 +122,11 @@ class Sweeper:
         joined = self._worker.joined(new) if new and self._worker is not None else frozenset()
         return [name for name in new if not self._sweep(name, topics, joined)]
 
-    def _sweep(self, group: str, topics: Collection[str], joined: Collection[str]) -> bool:
+    def _sweep(self, group: str, topics: set[str], joined: Collection[str]) -> bool:
         """Deletes a group if it is the test's; false if it is in use."""
         try:
             committed = {each.topic for each in self._view.committed(group)}
-            if not committed <= set(topics) or not (committed or group in joined):
+            if not committed <= topics or not (committed or group in joined):
                 return True
             _, members = self._view.state_of(group)
             if members:

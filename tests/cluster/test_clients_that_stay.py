@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer
 
 from embedkafka import EmbeddedKafka
-from tests.cluster.traffic import make_producer, send
+from tests.cluster.traffic import make_producer, next_text, send
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +43,6 @@ def reader(kafka: EmbeddedKafka, protocol: str) -> Consumer:
     )
     consumer.subscribe(["orders"])
     return consumer
-
-
-def next_text(consumer: Consumer) -> str:
-    """The next record, past any errors while the topic or its leader is missing."""
-    while True:
-        message = consumer.poll(20)
-        assert message is not None, "no record in 20 s"
-        error = message.error()
-        if error is None:
-            return message.value().decode()
-        assert error.code() != KafkaError._FATAL, error
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
-from tests.cluster.traffic import make_consumer, make_producer, sending
+from tests.cluster.traffic import make_consumer, make_producer, next_text, sending
 
 PATIENT = {"session.timeout.ms": 10_000}  # a busy machine must not cause a rebalance
 
@@ -136,12 +136,3 @@ def test_a_cluster_that_may_not_delete_says_so() -> None:
         with pytest.raises(EmbedKafkaError, match=r"delete\.topic\.enable"):
             kafka.reset()
         assert kafka.leader_of("orders") == 1
-
-
-def next_text(consumer: confluent_kafka.Consumer) -> str:
-    """The next record, past any errors while the topic is missing."""
-    while True:
-        message = consumer.poll(20)
-        assert message is not None, "no record in 20 s"
-        if message.error() is None:
-            return message.value().decode()

@@ -78,6 +78,17 @@ def make_consumer(
     )
 
 
+def next_text(consumer: confluent_kafka.Consumer) -> str:
+    """The next record, past any errors while the topic or its leader is missing."""
+    while True:
+        message = consumer.poll(20)
+        assert message is not None, "no record in 20 s"
+        error = message.error()
+        if error is None:
+            return str(message.value().decode())
+        assert error.code() != confluent_kafka.KafkaError._FATAL, error
+
+
 def is_left_unread(error: confluent_kafka.KafkaError | None) -> bool:
     """Whether a partition will stay unread because librdkafka got no committed offset.
 

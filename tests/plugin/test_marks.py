@@ -172,7 +172,7 @@ def test_a_consumer_that_never_polled_is_closed_without_its_coordinator(
                 time.sleep(0.01)
             for broker in kafka.brokers:
                 kafka.faults.cut_link("clients", broker.id)
-            time.sleep(number / 50)
+            time.sleep(number / 50)  # the client is at another point each time
         """
     )
     # Such a hang is in C, where no signal reaches Python.
