@@ -224,8 +224,8 @@ class Log:
         self._guard.is_closed = True
         self._contents.local.segments.release()
 
-    def retire(self, directory: Path) -> None:
-        """Renames the log's directory and kills the log, in one step.
+    def retire(self, aside: Callable[[Path], Path]) -> None:
+        """Renames the log's directory to what `aside` makes of it and kills the log, in one step.
 
         In between, the cleaner would find an open log and take the lack of the segment that it has
         written to the old directory for a disk failure.
@@ -233,7 +233,7 @@ class Log:
 
         def retire() -> None:
             try:
-                self._contents.rename(directory)
+                self._contents.rename(aside(self.directory))
             finally:
                 self._kill()
 

@@ -11,6 +11,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -252,7 +253,7 @@ class LogManager:
             log = self._logs.pop(topic_partition, None)
         self._moves.cancel(topic_partition)
         if log is not None:
-            log.retire(self._path_aside(log, suffix))
+            log.retire(partial(self._path_aside, suffix))
             self._cleaner.forget(log)  # last, because a pass that just ends notes its result
         return log
 
@@ -523,9 +524,9 @@ class LogManager:
 
     # -- deleting
 
-    def _path_aside(self, log: Log, suffix: str) -> Path:
+    def _path_aside(self, suffix: str, directory: Path) -> Path:
         suffix = f".{self._random.getrandbits(128):032x}{suffix}"
-        return log.directory.with_name(log.directory.name[: MAX_FILE_NAME - len(suffix)] + suffix)
+        return directory.with_name(directory.name[: MAX_FILE_NAME - len(suffix)] + suffix)
 
     def _remove_later(self, directory: Path, delay_ms: float) -> None:
         def remove() -> None:

@@ -102,16 +102,22 @@ class Moves:
             self._end(move)
             self._disks.fail_directory(directory, error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._go_on(move, future)
+        with self._lock:
+            move.future = future  # from now on, whoever cancels the move discards its copy
+            is_cancelled = not self._is_under_way(move)
+        if is_cancelled:
+            self._discard(move)
+        else:
+            self._go_on(move)
 
     def resume(self, log: Log, path: Path, *, is_clean: bool) -> None:
         """Continues a copy that an earlier run of this broker left at `path`."""
         move = Move(log)
-        future = self._disks.open_future(path, move)
-        future.load(is_clean=is_clean)
+        move.future = self._disks.open_future(path, move)
+        move.future.load(is_clean=is_clean)
         with self._lock:
             self._moves[log.topic_partition] = move
-        self._go_on(move, future)
+        self._go_on(move)
 
     def cancel(self, topic_partition: TopicPartition, *, unless: Path | None = None) -> None:
         """Cancels a move, unless it goes to the directory `unless`."""
@@ -162,9 +168,7 @@ class Moves:
 
     # -- on the background thread
 
-    def _go_on(self, move: Move, future: Log | None = None, *, delay_ms: float = 0) -> None:
-        if future is not None:
-            move.future = future
+    def _go_on(self, move: Move, *, delay_ms: float = 0) -> None:
         if move.next_step is not None:
             move.next_step.cancel()
         name = f"move {move.topic_partition}"
@@ -178,19 +182,25 @@ class Moves:
         future = move.future
         if future is None or not self._is_under_way(move):
             return
+        if move.log.directory.parent == move.target:
+            self.cancel(move.topic_partition)  # an earlier move has put it there
+            return
         before = future.size
         try:
-            if move.log.directory.parent == move.target:
-                self.cancel(move.topic_partition)  # an earlier move has put it there
-            elif copy_chunk(move.log, future):
-                self._go_on(move, delay_ms=self._pause_ms(future.size - before))
-            elif self._end(move):  # from now on it cannot be cancelled
-                self._finish(move, future)
+            has_more = copy_chunk(move.log, future)
         except ApiError:
-            self._give_up(move, future)
+            if self._end(move):  # else whoever ended it has dealt with the copy
+                self._give_up(move, future)
+            return
+        if has_more:
+            self._go_on(move, delay_ms=self._pause_ms(future.size - before))
+        elif self._end(move):  # from now on it cannot be cancelled
+            try:
+                self._finish(move.log, future)
+            except ApiError:
+                self._give_up(move, future)
 
-    def _finish(self, move: Move, future: Log) -> None:
-        log = move.log
+    def _finish(self, log: Log, future: Log) -> None:
         source, target = log.directory, future.directory.parent
         doomed = source.with_name(future.directory.name.removesuffix(FUTURE_SUFFIX) + "-delete")
         log.move_into(
@@ -205,7 +215,6 @@ class Moves:
 
     def _give_up(self, move: Move, future: Log) -> None:
         """Handles a closed log or a failed disk; reports the disk of the copy."""
-        self._end(move)
         if move.error is not None:
             future.kill()
             self._disks.fail_directory(future.directory.parent, move.error)

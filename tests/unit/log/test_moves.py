@@ -1,7 +1,9 @@
 """A replica moves to another log directory while it is appended to, truncated or deleted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,6 +215,100 @@ def test_a_deleted_log_takes_its_copy_with_it(broker: Broker) -> None:
     broker.run()
     assert broker.directories() == []
     assert broker.logs.moving() == []
+
+
+@dataclass
+class Meanwhile:
+    """Runs something once, while a chunk is being copied."""
+
+    monkeypatch: pytest.MonkeyPatch
+
+    def do(self, act: Callable[[], object]) -> None:
+        plain, waiting = moves.copy_chunk, [act]
+
+        def copy_chunk(log: Log, future: Log) -> bool:
+            if waiting:
+                waiting.pop()()
+            return plain(log, future)
+
+        self.monkeypatch.setattr(moves, "copy_chunk", copy_chunk)
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    return Meanwhile(monkeypatch)
+
+
+def test_a_move_is_cancelled_while_a_chunk_is_copied(broker: Broker, meanwhile: Meanwhile) -> None:
+    log = filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    meanwhile.do(lambda: broker.logs.move(ORDERS, broker.here))
+    broker.run()
+    assert broker.failed == []
+    assert broker.directories() == ["here/orders-0"]
+    assert broker.kit.values(log) == numbers(10)
+
+
+def test_a_log_is_deleted_while_a_chunk_is_copied(broker: Broker, meanwhile: Meanwhile) -> None:
+    filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    meanwhile.do(lambda: broker.logs.delete_async(ORDERS))
+    broker.run()
+    assert broker.failed == []
+    assert broker.directories() == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_that_stops_while_a_chunk_is_copied_goes_on_later(
+    broker: Broker, meanwhile: Meanwhile, clean: bool
+) -> None:
+    filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    meanwhile.do(broker.logs.shutdown if clean else broker.logs.kill)
+    broker.run()
+    (future,) = [name for name in broker.directories() if name.endswith("-future")]
+    broker.start()
+    assert [f"there/{log.directory.name}" for log in broker.logs.moving()] == [future]
+    broker.run()
+    assert broker.directories() == ["there/orders-0"]
+    assert broker.failed == []
+
+
+def test_a_move_is_cancelled_while_it_begins(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(broker)
+    create = Log.create
+
+    def create_late(log: Log) -> None:
+        broker.logs.move(ORDERS, broker.here)
+        create(log)
+
+    monkeypatch.setattr(Log, "create", create_late)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run()
+    assert broker.directories() == ["here/orders-0"]
+    assert (broker.failed, broker.logs.moving()) == ([], [])
+
+
+def test_a_log_is_deleted_where_its_move_has_put_it(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A move that ends just before the deletion must not make it rename across disks."""
+    log = filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    retire = Log.retire
+
+    def retire_late(log: Log, *given: Any) -> None:
+        broker.run()
+        retire(log, *given)
+
+    monkeypatch.setattr(Log, "retire", retire_late)
+    monkeypatch.setattr(broker.logs._moves, "cancel", lambda _: None)  # it came too late
+    broker.logs.delete_async(ORDERS)
+    assert log.directory.parent == broker.there
+    broker.run()
+    assert (broker.failed, broker.directories()) == ([], [])
 
 
 def test_a_disk_that_fails_under_the_copy_spares_the_log(broker: Broker) -> None:
