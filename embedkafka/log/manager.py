@@ -194,17 +194,20 @@ class LogManager:
 
         Each log is copied at a different moment. An OSError does not affect the original logs.
         """
+        copies: dict[Path, dict[TopicPartition, CopiedLog]] = {}
         for directory in self.live_directories:
             target = root / directory.name
+            copies[target] = {}
             self._files.make_directory(target)
-            copied: dict[TopicPartition, CopiedLog] = {}
-            for log in self._logs_in(directory):
-                copy = log.copy_to(target / log.directory.name)
-                if copy is not None:
-                    copied[log.topic_partition] = copy
             for name in (checkpoints.META_PROPERTIES, checkpoints.CLEANER_CHECKPOINT):
                 if self._files.exists(directory / name):
                     self._files.link(directory / name, target / name)
+        for log in self.all_logs():  # not by directory: meanwhile, a log may move to another
+            target = root / log.directory.parent.name
+            copy = log.copy_to(target / str(log.topic_partition))
+            if copy is not None:
+                copies[target][log.topic_partition] = copy
+        for target, copied in copies.items():
             write_copied_offsets(self._files, target, copied)
 
     # -- logs

@@ -38,12 +38,12 @@ def read_log(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
 
 
-def find_logs(root: Path, topic: str, partition: int) -> dict[int, Path]:
-    """The directories of a partition, by broker."""
-    return {
-        int(path.parent.name.removeprefix("broker-")): path
+def find_logs(root: Path, topic: str, partition: int) -> list[tuple[int, Path]]:
+    """The directories of a partition, each with its broker."""
+    return [
+        (int(path.parent.name.split("-")[1]), path)  # broker-1, or broker-1-2 if it has several
         for path in sorted(Path(root).glob(f"broker-*/{topic}-{partition}"))
-    }
+    ]
 
 
 def check_replicas(
@@ -56,10 +56,12 @@ def check_replicas(
     compacted: bool,
 ) -> list[Batch]:
     """All replicas are identical and end where the partition ends. Returns the leader's batches."""
-    logs = find_logs(world.cluster.log_dirs, topic, partition)
+    found = find_logs(world.cluster.log_dirs, topic, partition)
+    logs = dict(found)
     where = f"{topic}-{partition}"
-    if set(logs) != set(info.replica_nodes):
-        world.complain(f"{where} lies on brokers {sorted(logs)}, not {sorted(info.replica_nodes)}")
+    brokers = sorted(broker for broker, _ in found)
+    if brokers != sorted(info.replica_nodes):
+        world.complain(f"{where} lies on brokers {brokers}, not {sorted(info.replica_nodes)}")
     contents: dict[int, object] = {}
     ends: dict[int, int] = {}
     for broker in info.replica_nodes:

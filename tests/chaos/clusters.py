@@ -19,10 +19,12 @@ from typing import Any, TypeVar
 from embedkafka import EmbeddedKafka, TopicSpec
 from embedkafka.cluster.admin import Admin
 from embedkafka.faults.session_link import SessionLink
+from embedkafka.log import moves
 from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.hashing import coordinator_partition
+from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 from embedkafka.zk import paths
 from embedkafka.zk.store import ConnectionLoss, Op
@@ -32,7 +34,10 @@ from tests.chaos.plan import Plan
 T = TypeVar("T")
 
 START_S = 20.0
-OFFSETS_PARTITIONS = 3
+OFFSETS_PARTITIONS = STATE_PARTITIONS = 3
+CHUNK_BYTES, MOVED_PER_S = 1_000, 1_000_000
+"""How many bytes go to another log directory at a time and per second: few, so that a move is under
+way for a while."""
 LOST_FOR_S = 0.05
 """How long the connection is down after a lost answer: a real client reconnects at once."""
 
@@ -72,7 +77,8 @@ def broker_settings(plan: Plan) -> dict[str, int]:
         "log.cleaner.backoff.ms": 100,
         "delete.topic.enable": True,
         "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
-        "transaction.state.log.num.partitions": 3,
+        "transaction.state.log.num.partitions": STATE_PARTITIONS,
+        "replica.alter.log.dirs.io.max.bytes.per.second": MOVED_PER_S,
         "group.consumer.session.timeout.ms": 1_000,
         "group.consumer.min.session.timeout.ms": 500,
     }
@@ -98,6 +104,7 @@ class InProcess:
         self._directory = directory
         self._timeline = timeline
         self._port = free_ports(plan.brokers)
+        moves._CHUNK_BYTES = CHUNK_BYTES  # type: ignore[misc]  # else a move takes one step
         self.kafka = self._start()
         self.bootstrap = self.kafka.bootstrap_servers
 
@@ -107,6 +114,7 @@ class InProcess:
             config=broker_settings(self._plan),
             topics=topic_specs(self._plan),
             data_dir=self._directory / "data" if self._plan.data_dir else None,
+            log_dirs=self._plan.log_dirs,
             port=self._port,
             seed=self._plan.seed,
         )
@@ -127,6 +135,16 @@ class InProcess:
         """Whether the partition has another leader, whatever this broker believes."""
         elected = self.kafka.describe_partition(topic, partition).leader
         return broker is not None and broker != elected
+
+    def log_dir(self, broker: int, number: int) -> str:
+        """One of a broker's log directories, which are numbered from 1."""
+        return str(self.kafka._require_brokers().log_dirs(BrokerId(broker))[number - 1])
+
+    def moving(self) -> list[str]:
+        """The directories of replicas that are moving between log directories."""
+        running = self.kafka._require_brokers().running()
+        logs = [log for handle in running for log in handle.require_broker().logs.moving()]
+        return [str(log.directory) for log in logs]
 
     def check(self) -> None:
         self.kafka.check()
@@ -373,6 +391,10 @@ class Served:
     def is_former_leader(self, topic: str, partition: int, broker: int | None) -> bool:
         """Never, for the same reason."""
         return False
+
+    def moving(self) -> list[str]:
+        """Nothing: each of its brokers has one log directory."""
+        return []
 
     def recover(self) -> None:
         """Nothing to do: it runs."""

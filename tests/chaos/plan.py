@@ -65,6 +65,14 @@ CASES = {
         ("idempotent", "doomed"),
         ["pause 1", *(f"reassign {n} 2,3" for n in range(4)), "resume 1", "delete_topic", "reset"],
     ),
+    "replicas that move between log directories": (
+        3,
+        ("copy", "idempotent"),
+        [
+            *("move_logs 1 2,1,2", "snapshot", "move_logs 2 1,2,1,2", "restore 0"),
+            *("move_logs 3 2,1", "kill 3", "start 3", "move_logs 3 2,1,2"),
+        ],
+    ),
     "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
 }
 """Each step waits for a commit, if there are any; a short pause follows."""
@@ -140,6 +148,10 @@ class Plan:
         self.copy_protocol = rng.choice(["classic", "consumer"])
         self.workloads = loads or sorted(rng.sample(WORKLOADS, rng.randint(2, 4)))
         if case:
+            self.log_dirs = 2 if any(step.startswith("move_logs") for step in steps) else 1
+        else:
+            self.log_dirs = 1 if self.served else rng.choice([1, 1, 2])
+        if case:
             self.steps = [_parse(step) for step in steps]
         else:
             self.steps = list(self._served_steps() if self.served else self._steps())
@@ -149,6 +161,7 @@ class Plan:
         kept = ", with a data_dir" if self.data_dir else ""
         lines = [
             f"{self.brokers} brokers {kind}{kept}, num.io.threads={self.io_threads}, "
+            f"{self.log_dirs} log directories, "
             f"{self.partitions} partitions, min.insync.replicas={self.min_isr}",
             f"load: {', '.join(self.workloads)} (copies by {self.copy_protocol} groups)",
         ]
@@ -229,6 +242,8 @@ class Plan:
                 offer(3, "reopen")
         else:
             offer(1, "delete_topic")
+        if up and self.log_dirs > 1:
+            offer(9, "move_logs", rng.choice(up), rng.choice([(1, 2), (2, 1), (1, 2, 1, 2)]))
         if away < most_away and up:
             offer(3, "kill", rng.choice(up))
             offer(2, "stop", rng.choice(up))

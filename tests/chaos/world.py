@@ -15,6 +15,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import ListGroupsRequest
 from embedkafka.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
@@ -36,7 +37,13 @@ from tests.chaos.clients import (
     make_transactional,
     recent_logs,
 )
-from tests.chaos.clusters import InProcess, Served, topic_specs
+from tests.chaos.clusters import (
+    OFFSETS_PARTITIONS,
+    STATE_PARTITIONS,
+    InProcess,
+    Served,
+    topic_specs,
+)
 from tests.chaos.history import History, Taken, Timeline, tick
 from tests.chaos.plan import Plan, Step
 from tests.chaos.wire import ExactProducer, ExactReader, OnRecord, Refused, Wire, visible
@@ -50,6 +57,8 @@ COMMIT_S = 0.5
 """How long a step waits for a commit; a working cluster has several per second."""
 WORKERS, MEMBERS = 2, 2
 INTERNAL = ("__consumer_offsets", "__transaction_state")
+NOT_THERE = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""The answers of a broker that should move a replica which it does not have."""
 IN_CLUSTER = frozenset(
     {"kill", "stop", "start", "restart", "pause", "resume", "kill_all", "stop_all"}
     | {"partition", "cut_zookeeper", "heal", "depose", "lose_answers", "fault"}
@@ -360,6 +369,26 @@ class World:
         request = R(topics=[R.Topic(name=topic, partitions=[move])])
         self._ask_controller(f"reassignment of {topic}-{partition}", request, 0)
 
+    def _move_logs(self, broker: int, numbers: tuple[int, ...]) -> None:
+        """Moves all replicas of a broker to one log directory after the other, without waiting."""
+        counts = {name: spec.partitions for name, spec in self.topics.items()}
+        counts |= dict(zip(INTERNAL, (OFFSETS_PARTITIONS, STATE_PARTITIONS), strict=True))
+        _Dir = AlterReplicaLogDirsRequest.LogDir
+        topics = [_Dir.Topic(name=name, partitions=range(n)) for name, n in counts.items()]
+        address = self.bootstrap.split(",")[broker - 1]
+        for number in numbers:
+            path = self._in_process().log_dir(broker, number)
+            request = AlterReplicaLogDirsRequest(dirs=[_Dir(path=path, topics=topics)])
+            try:
+                answer = self._wire.call(address, request, 1, timeout_ms=3_000)
+            except OSError as error:
+                self.note(f"moves to {path} are not answered: {error}")
+                return
+            partitions = [each for topic in answer.results for each in topic.partitions]
+            codes = {ErrorCode(partition.error_code) for partition in partitions}
+            if not codes <= {ErrorCode.NONE, *NOT_THERE}:
+                self.complain(f"broker {broker} answers moves to {path} with {codes}")
+
     def _elect(self) -> None:
         self._ask_controller("election", ElectLeadersRequest(topic_partitions=None), 1)
 
@@ -399,6 +428,7 @@ class World:
         self._await("every transaction is over", self._is_stable)
         self._await("every member has left or expired", self._has_no_members)
         self._await("every partition is whole at the end", self._is_whole)
+        self._await("every replica is in its log directory", self._is_settled)
         self._compare(self._await_ends())
 
     def _check_failures(self) -> None:
@@ -459,6 +489,9 @@ class World:
         if moving.error_code or moving.topics:
             return f"moves under way: {moving}"
         return None
+
+    def _is_settled(self) -> str | None:
+        return ", ".join(self.cluster.moving()) or None
 
     def _partitions(self) -> Iterator[tuple[str, int, PartitionInfo]]:
         """Topic, partition and metadata of every partition."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import ConfigError, EmbeddedKafka
+from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError
 from embedkafka.cluster.lifecycle.lifecycle import BrokerState
 from embedkafka.faults.disk import _Access, _Fault
 from embedkafka.protocol.errors import ErrorCode
@@ -80,6 +80,28 @@ def test_a_broker_with_another_directory_goes_on_with_what_is_there() -> None:
             kafka.await_no_under_replicated()
         assert sender.errors == []
         assert_nothing_lost(kafka, sender)
+
+
+@pytest.mark.parametrize("fault", ["fill", "fail", "protect"])
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_there_is_no_snapshot_of_a_broken_disk(fault: str, is_noticed: bool) -> None:
+    with EmbeddedKafka(log_dirs=2) as kafka:
+        orders = kafka.topic("orders", partitions=2)
+        orders.send_many(map(str, range(10)))
+        getattr(kafka.faults.disk(1), fault)(directory=2)
+        if is_noticed:
+            ((lost,), _) = (logs_in(kafka, 1, directory=number) for number in (2, 1))
+            with connect(kafka.broker(1)) as client:
+                produce(client, "orders", batch(b"x"), partition=lost.topic_partition.partition)
+            assert not kafka.broker(1).has_all_disks
+        with pytest.raises(
+            EmbedKafkaError, match=r"broker 1 has .* `kafka.broker\(1\).restart\(\)`"
+        ):
+            kafka.snapshot()
+        kafka.faults.disk(1).heal()
+        kafka.broker(1).restart()
+        kafka.restore(kafka.snapshot())
+        assert sorted(int(message.value) for message in orders.read(10)) == list(range(10))
 
 
 @pytest.mark.parametrize("fault", ["fill", "fail", "protect"])

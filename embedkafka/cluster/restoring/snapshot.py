@@ -112,9 +112,20 @@ class Snapshots:
 
     def _copy_logs(self, handle: BrokerLifecycle, directory: Path) -> None:
         incarnation = handle.incarnation
-        if incarnation is not None:
-            incarnation.broker.logs.copy_to(directory)
+        if incarnation is None:
+            for log_dir in self._brokers.log_dirs(handle.id):
+                if self._files.exists(log_dir):
+                    copy_log_dir(self._files, log_dir, directory / log_dir.name)
             return
-        for log_dir in self._brokers.log_dirs(handle.id):
-            if self._files.exists(log_dir):
-                copy_log_dir(self._files, log_dir, directory / log_dir.name)
+        error: OSError | None = None
+        try:
+            incarnation.broker.logs.copy_to(directory)
+        except OSError as failed:
+            error = failed
+        if error is not None or not handle.has_all_disks:
+            why = "has lost a log directory" if error is None else f"has a broken disk: {error}"
+            heal, restart = f"faults.disk({handle.id}).heal()", f"broker({handle.id}).restart()"
+            raise EmbedKafkaError(
+                f"no snapshot: broker {handle.id} {why}. First mend it: `kafka.{heal}`, "
+                f"`kafka.{restart}`"
+            ) from error

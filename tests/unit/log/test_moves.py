@@ -9,6 +9,7 @@ import pytest
 
 from embedkafka.log import moves
 from embedkafka.log.config import LogConfig
+from embedkafka.log.files.copies import CopiedLog
 from embedkafka.log.log import Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -309,6 +310,29 @@ def test_a_log_is_deleted_where_its_move_has_put_it(
     assert log.directory.parent == broker.there
     broker.run()
     assert (broker.failed, broker.directories()) == ([], [])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_log_that_moves_during_a_snapshot_is_in_it_once(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Whichever directory is copied first."""
+    partitions = [TopicPartition("orders", n) for n in range(2)]
+    places = [broker.here, broker.there]
+    for partition, directory in zip(partitions, places, strict=True):
+        broker.kit.append(broker.logs.get_or_create(partition, directory=directory), b"x")
+    copy_to = Log.copy_to
+
+    def copy_and_move(log: Log, directory: Path) -> CopiedLog | None:
+        copied = copy_to(log, directory)
+        broker.logs.move(partitions[number], places[1 - number])
+        broker.run()
+        return copied
+
+    monkeypatch.setattr(Log, "copy_to", copy_and_move)
+    broker.logs.copy_to(tmp_path / "snapshot")
+    found = [path.name for path in (tmp_path / "snapshot").glob("*/orders-*")]
+    assert sorted(found) == ["orders-0", "orders-1"]
 
 
 def test_a_disk_that_fails_under_the_copy_spares_the_log(broker: Broker) -> None:
