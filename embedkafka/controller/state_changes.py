@@ -104,14 +104,20 @@ class StateChanges:
         self._sender.send(batch)
 
     def bump_leader_epoch(self, partition: TopicPartition) -> None:
-        """Writes only the next leader epoch, so that the leader accepts the new replica list."""
+        """Writes the next leader epoch, so that the leader accepts the new replica list.
+
+        Replicas that are not in that list leave the ISR: one that was stopped may have joined just
+        before.
+        """
+        replicas = self._context.assignment(partition).replicas
         while True:
             state = self._zk.partition_states([partition]).get(partition)
             if state is None:
                 raise StateChangeFailed(f"{partition} has no leader and ISR in ZooKeeper")
             if state.controller_epoch > self._context.epoch:
                 raise ControllerMoved(f"epoch {state.controller_epoch} has written {partition}")
-            bumped = state.with_leader(state.leader)
+            isr = [broker for broker in state.isr if broker in replicas]
+            bumped = state.with_leader(state.leader, isr or state.isr)
             updates = self._write({partition: bumped})
             if partition in updates:
                 return

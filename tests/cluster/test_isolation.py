@@ -20,8 +20,11 @@ from confluent_kafka.admin import (
 
 from embedkafka import Acl, AwaitTimeout, EmbeddedKafka, EmbedKafkaError, PartitionStatus
 from embedkafka.cluster.restoring.coordinated import find_coordinated
+from embedkafka.controller.controller import Controller
 from embedkafka.net.client import BrokerDisconnected
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.topics import CreateTopicsRequest
+from embedkafka.runtime import ids
 from embedkafka.security.principals import KafkaPrincipal
 from tests.cluster.members import PATIENCE_S, WAYS_TO_LEAVE, Members, await_true
 from tests.cluster.reassignment import reassign
@@ -379,6 +382,42 @@ def test_replicas_are_back_where_they_were(kafka: EmbeddedKafka) -> None:
         assert (now.replicas, now.leader) == (status.replicas, status.replicas[0])
         assert set(kafka.await_isr(name, size=2)) == set(status.replicas)
         assert len(kafka.existing_topic(name).read()) == 1
+    kafka.reset()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ApiError(ErrorCode.NOT_CONTROLLER),
+        {
+            ids.TopicPartition("kept", 0): ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no such broker"
+            )
+        },
+    ],
+    ids=["whole", "partition"],
+)
+def test_a_refusal_to_move_replicas_back_is_not_the_last_word(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, refusal: Any
+) -> None:
+    """The controller may have changed, or may not know yet that a broker is back."""
+    kafka.topic("kept")
+    before = kafka.describe_partition("kept").replicas
+    alter, refused = Controller.alter_partition_reassignments, 0
+
+    def refuse_twice(controller: Controller, wanted: Any, reply: Any, **named: Any) -> None:
+        nonlocal refused
+        if refused < 2:
+            refused += 1
+            reply(refusal)
+        else:
+            alter(controller, wanted, reply, **named)
+
+    with kafka.isolated():
+        reassign(kafka, "kept", (*before, *({1, 2, 3} - set(before))))
+        monkeypatch.setattr(Controller, "alter_partition_reassignments", refuse_twice)
+    assert kafka.describe_partition("kept").replicas == before
+    assert refused == 2
     kafka.reset()
 
 

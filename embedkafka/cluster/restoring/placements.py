@@ -7,13 +7,19 @@ Owner: none; it asks the controller and waits for it.
 
 import logging
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.waiting import PATIENCE_S
+from embedkafka.protocol.errors import ApiError
+from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk.payloads import TopicAssignment
 
 _LOG = logging.getLogger(__name__)
+
+_ASK_AGAIN_MS: Final = 100
 
 Placements = Mapping[TopicPartition, tuple[int, ...]]
 
@@ -51,18 +57,44 @@ def restore_placements(brokers: Brokers, wanted: Placements) -> None:
 
 
 def _reassign(brokers: Brokers, wanted: Placements) -> None:
-    brokers.waiting.await_state("a controller", brokers.state.controller())
-    found = brokers.state.find_controller()
-    assert found is not None, "a controller that was awaited has gone already"
-    controller = brokers.require(BrokerId(found)).require_broker().controller
-    assert controller is not None, "a running broker is a candidate"
-    controller.alter_partition_reassignments(wanted, lambda _: None)
+    deadline_ms = REAL_TIME.monotonic_ms() + PATIENCE_S * 1000
+    while refused := _ask_controller(brokers, wanted):
+        # A new controller, or a broker that it hears of, may change the answer.
+        now_ms, seen_changes = REAL_TIME.monotonic_ms(), brokers.waiting.changes
+        if now_ms > deadline_ms:
+            raise EmbedKafkaError(f"the controller refuses: {refused}")
+        brokers.waiting.await_change(seen_changes, now_ms + _ASK_AGAIN_MS)
 
     def probe() -> str | None:
         misplaced = _misplaced(brokers, wanted)
         return ", ".join(f"{each} on {replicas}" for each, replicas in misplaced.items()) or None
 
     brokers.waiting.await_state("replicas to be back where they were", probe)
+
+
+def _ask_controller(brokers: Brokers, wanted: Placements) -> str:
+    """Returns what was refused, with the reasons."""
+    brokers.waiting.await_state("a controller", brokers.state.controller())
+    found = brokers.state.find_controller()
+    handle = None if found is None else brokers.require(BrokerId(found))
+    if handle is None or not handle.is_running:
+        return "there is no controller"
+    controller = handle.require_broker().controller
+    assert controller is not None, "a running broker is a candidate"
+    answers: list[Mapping[TopicPartition, ApiError | None] | ApiError] = []
+
+    def note(answer: Mapping[TopicPartition, ApiError | None] | ApiError) -> None:
+        answers.append(answer)
+        brokers.on_change()
+
+    controller.alter_partition_reassignments(wanted, note)
+    brokers.waiting.await_state(
+        "the controller's answer", lambda: None if answers else f"none from broker {found}"
+    )
+    (answer,) = answers
+    if isinstance(answer, ApiError):
+        return str(answer)
+    return ", ".join(f"{each}: {error}" for each, error in answer.items() if error is not None)
 
 
 def _misplaced(brokers: Brokers, wanted: Placements) -> Placements:

@@ -171,10 +171,14 @@ class LeaderState:
     # -- the in-sync set
 
     def propose_shrink(self, now_ms: float) -> IsrProposal | None:
-        """Proposes the set without lagging followers, unless a proposal is pending."""
+        """Proposes the set without lagging followers, unless a proposal is pending.
+
+        As in Kafka, a member that is no replica lags.
+        """
         if self._proposal is not None:
             return None
-        lagging = rules.out_of_sync(
+        lagging = set(self.isr) - self.followers.keys() - {self._broker_id}
+        lagging |= rules.out_of_sync(
             self.followers.values(),
             self.isr,
             leader_end_offset=self._log.log_end_offset,

@@ -3,7 +3,10 @@
 import pytest
 
 from embedkafka.controller import reassignment
+from embedkafka.controller.state_changes import StateChanges
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import replace
 from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 from tests.unit.controller.harness import Cluster, tp
 
@@ -121,6 +124,25 @@ def test_a_cancelled_reassignment_goes_back(cluster: Cluster) -> None:
     assert ORDERS not in cluster.nodes[3].leaders
     assert cluster.leader("orders") == 1
     assert not cluster.controller.core.context.reassigning
+
+
+def test_a_replica_that_joined_during_the_cancellation_leaves_the_isr(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its leader added it after the controller had looked."""
+    cluster.reassign({ORDERS: [3, 4]})
+    bump = StateChanges.bump_leader_epoch
+
+    def grow_and_bump(changes: StateChanges, partition: TopicPartition) -> None:
+        grown = replace(cluster.state(ORDERS), isr=(1, 2, 3))
+        assert cluster.admin.update_isr_as_leader(ORDERS, grown) is not None
+        bump(changes, partition)
+
+    monkeypatch.setattr(StateChanges, "bump_leader_epoch", grow_and_bump)
+    assert cluster.reassign({ORDERS: None}) == {ORDERS: None}
+    assert assignment(cluster) == ReplicaAssignment(replicas=(1, 2))
+    assert cluster.isr("orders") == (1, 2)
+    assert cluster.controller.core.context.leadership[ORDERS].isr == (1, 2)
 
 
 def test_nothing_to_cancel_is_an_error(cluster: Cluster) -> None:

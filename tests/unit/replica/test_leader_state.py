@@ -70,3 +70,11 @@ def test_answer_of_the_store_to_an_earlier_epoch_is_ignored(cluster: ReplicaClus
     assert not partition.settle(proposal, 9)
     assert not partition.withdraw(proposal)
     assert partition.isr == (1, 2, 3)
+
+
+def test_a_member_that_is_no_replica_is_out_of_sync(cluster: ReplicaCluster) -> None:
+    """As in Kafka. A controller that ended between two writes may leave one."""
+    cluster.elect(1, [1, 2], isr=[1, 2, 3])
+    proposal = cluster[1].partition().propose_shrink()
+    assert proposal is not None
+    assert proposal.state.isr == (1, 2)
