@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.plan import CASES, Plan
+from tests.chaos.switching import turns_of
 
 ROUND_S = 120
 """A round that takes longer hangs; it normally takes a few seconds."""
@@ -42,8 +43,9 @@ def run_here(seed: int, case: str | None, directory: Path) -> None:
     tempfile.tempdir = str(directory)
     plan = Plan(seed, case)
     began = time.monotonic()
-    world = World(plan, directory)
-    world.run()
+    with turns_of(seed):
+        world = World(plan, directory)
+        world.run()
     timeline = world.timeline
     history = world.history
     result = {

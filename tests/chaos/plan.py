@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.chaos.switching import turn_s
+
 WORKLOADS = (
     "idempotent",
     "plain",
@@ -162,7 +164,8 @@ class Plan:
         lines = [
             f"{self.brokers} brokers {kind}{kept}, num.io.threads={self.io_threads}, "
             f"{self.log_dirs} log directories, "
-            f"{self.partitions} partitions, min.insync.replicas={self.min_isr}",
+            f"{self.partitions} partitions, min.insync.replicas={self.min_isr}, "
+            f"turns of {turn_s(self.seed):g} s",
             f"load: {', '.join(self.workloads)} (copies by {self.copy_protocol} groups)",
         ]
         return "\n".join([*lines, *(f"  {step}" for step in self.steps)])

@@ -28,6 +28,7 @@ from tests.chaos.isolation.seen import (
     unhealthy,
 )
 from tests.chaos.isolation.world import KEPT_GROUP, Shape, World
+from tests.chaos.switching import turn_s, turns_of
 
 HANGS_S = 300
 BLOCKS = 4
@@ -57,7 +58,8 @@ class Plan:
 
     def __str__(self) -> str:
         blocks = (f"  block {number}: {_names(block)}" for number, block in enumerate(self.blocks))
-        return "\n".join([f"seed {self.seed}: {self.shape}", *blocks])
+        head = f"seed {self.seed}: {self.shape}, turns of {turn_s(self.seed):g} s"
+        return "\n".join([head, *blocks])
 
 
 def _names(block: Block) -> str:
@@ -206,8 +208,9 @@ def run_rounds(seed: int, rounds: int) -> bool:
     for number in range(seed, seed + rounds):
         plan = Plan(number)
         round_began_s = time.monotonic()
-        round_ = Round(plan)
-        round_.run()
+        with turns_of(number):
+            round_ = Round(plan)
+            round_.run()
         took_s = time.monotonic() - round_began_s
         moves += round_.moves
         verdict = "FAILED" if round_.complaints else "passed"
