@@ -202,7 +202,7 @@ class LogManager:
             for name in (checkpoints.META_PROPERTIES, checkpoints.CLEANER_CHECKPOINT):
                 if self._files.exists(directory / name):
                     self._files.link(directory / name, target / name)
-        for log in self.all_logs():  # not by directory: meanwhile, a log may move to another
+        for log in self.all_logs():  # not by directory: a log may move to another
             target = root / log.directory.parent.name
             copy = log.copy_to(target / str(log.topic_partition))
             if copy is not None:

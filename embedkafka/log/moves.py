@@ -103,7 +103,7 @@ class Moves:
             self._disks.fail_directory(directory, error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         with self._lock:
-            move.future = future  # from now on, whoever cancels the move discards its copy
+            move.future = future  # from now on, cancelling the move discards its copy
             is_cancelled = not self._is_under_way(move)
         if is_cancelled:
             self._discard(move)
@@ -189,7 +189,7 @@ class Moves:
         try:
             has_more = copy_chunk(move.log, future)
         except ApiError:
-            if self._end(move):  # else whoever ended it has dealt with the copy
+            if self._end(move):  # else its copy has been dealt with
                 self._give_up(move, future)
             return
         if has_more:
