@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 # The longest come first, and among them the one that mostly waits.
 every_push=(wire spark cluster plugin check tidy takeover chaos)
-every_night=("${every_push[@]}" slow no-sendfile oracle-3.9 differences rounds histories fuzz kerberos demo docs coverage release bench)
+every_night=("${every_push[@]}" slow no-sendfile hasty oracle-3.9 differences rounds histories fuzz kerberos demo docs coverage release bench)
 
 case "${1-}" in
     "") stages=("${every_push[@]}") ;;

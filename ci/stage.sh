@@ -33,6 +33,7 @@ case "${1-}" in
     spark) spark ;;
     slow) make slow ;;
     no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
+    hasty) tests tests/wire tests/cluster --hasty -m "not java and not slow and not spark" ;;
     oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 -k apache ;;
     differences) differences ;;
     rounds) make chaos ROUNDS=200 ;;
