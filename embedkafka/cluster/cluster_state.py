@@ -191,6 +191,22 @@ class ClusterState:
 
         return probe
 
+    def led(self, topics: Collection[str]) -> Probe:
+        """Every partition that can have a reachable leader has one, and all brokers know it."""
+
+        def probe() -> str | None:
+            reachable = {handle.id for handle in self._reachable()}
+            for status in self._partitions(topics):
+                if status.leader in reachable:
+                    unaware = self._find_unaware(status)
+                    if unaware is not None:
+                        return unaware
+                elif not reachable.isdisjoint(status.isr):
+                    return str(status)
+            return None
+
+        return probe
+
     def preferred_lead(self) -> Probe:
         """Every partition is led by its preferred replica, and all brokers know it."""
 

@@ -1,12 +1,14 @@
 """What a test does to a cluster that others use after it: undone when it ends."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -25,6 +27,7 @@ from embedkafka.net.client import BrokerDisconnected
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.topics import CreateTopicsRequest
 from embedkafka.runtime import ids
+from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.security.principals import KafkaPrincipal
 from tests.cluster.members import PATIENCE_S, WAYS_TO_LEAVE, Members, await_true
 from tests.cluster.reassignment import reassign
@@ -125,6 +128,76 @@ def test_groups_and_transactions_of_the_block_go(kafka: EmbeddedKafka) -> None:
     assert [m.text for m in kafka.existing_topic("orders").read()] == ["after"]
     del producer
     kafka.reset()
+
+
+GONE: dict[str, Callable[[EmbeddedKafka, int], object]] = {
+    "runs": lambda kafka, added: None,
+    "is killed": lambda kafka, added: kafka.broker(added).kill(),
+    "is paused": lambda kafka, added: kafka.broker(added).pause(),
+    "is removed": lambda kafka, added: kafka.remove_broker(added),
+}
+"""What may have become of a broker that a block has added."""
+
+
+BROKEN: dict[str, Callable[[EmbeddedKafka, int], object]] = {
+    "its leader is killed": lambda kafka, leader: kafka.broker(leader).kill(),
+    "a follower is killed": lambda kafka, leader: kafka.broker(leader % 3 + 1).kill(),
+    "its leader is paused": lambda kafka, leader: kafka.broker(leader).pause(),
+    "all brokers are killed": lambda kafka, leader: [each.kill() for each in kafka.brokers],
+}
+
+
+@pytest.mark.parametrize("way", BROKEN)
+def test_an_open_transaction_of_a_broken_cluster_is_aborted(kafka: EmbeddedKafka, way: str) -> None:
+    """Without its coordinator's state it would stay open, and hide what follows for ever."""
+    kept = kafka.topic("kept", replication=3)
+    with kafka.isolated():
+        producer = open_transaction(kafka, "txn", "kept")
+        BROKEN[way](kafka, kafka.leader_of("kept"))
+    del producer
+    kept.send("after")
+    assert [message.text for message in kept.read()] == ["after"]
+    kafka.reset()
+
+
+def test_a_committed_transaction_of_a_broken_cluster_stays(kafka: EmbeddedKafka) -> None:
+    """Its markers have not arrived when the block ends."""
+    kept = kafka.topic("kept")
+    leader = kafka.leader_of("kept")
+    kafka.elect_controller(leader % 3 + 1)
+    with kafka.isolated():
+        names = (f"txn-{number}" for number in itertools.count())
+        name = next(each for each in names if txn_coordinator(kafka, each) != leader)
+        producer = open_transaction(kafka, name, "kept")
+        kafka.broker(leader).kill()
+        with suppress(KafkaException):  # it may wait for the markers
+            producer.commit_transaction(1)
+        assert find_coordinated(kafka._require_brokers()).transactions[name] == "PrepareCommit"
+    del producer
+    assert [message.text for message in kept.read()] == ["undecided"]
+    kafka.reset()
+
+
+def txn_coordinator(kafka: EmbeddedKafka, transactional_id: str) -> int:
+    topic = "__transaction_state"
+    if not kafka._has_topic(topic):
+        open_transaction(kafka, "first", "kept").abort_transaction(20)
+    count = kafka._state.partition_count(topic)
+    return kafka.leader_of(topic, coordinator_partition(transactional_id, count))
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_an_open_transaction_is_aborted_though_its_coordinator_goes(how: str) -> None:
+    """Half of the coordinators are on the broker that the block adds."""
+    with EmbeddedKafka() as kafka:
+        kept = kafka.topic("kept")
+        with kafka.isolated():
+            kafka.add_broker()
+            producers = [open_transaction(kafka, f"txn-{n}", "kept") for n in range(6)]
+            GONE[how](kafka, 2)
+        del producers
+        kept.send("after")
+        assert [message.text for message in kept.read()] == ["after"]
 
 
 def test_a_group_with_members_loses_its_offsets_too(kafka: EmbeddedKafka) -> None:
@@ -421,14 +494,6 @@ def test_a_refusal_to_move_replicas_back_is_not_the_last_word(
     kafka.reset()
 
 
-GONE: dict[str, Callable[[EmbeddedKafka], object]] = {
-    "runs": lambda kafka: None,
-    "is killed": lambda kafka: kafka.broker(4).kill(),
-    "is paused": lambda kafka: kafka.broker(4).pause(),
-    "is removed": lambda kafka: kafka.remove_broker(4),
-}
-
-
 @pytest.mark.parametrize("how", GONE)
 def test_nothing_that_stays_is_on_a_broker_that_goes(kafka: EmbeddedKafka, how: str) -> None:
     """A partition that was moved to the new broker, and partitions that were added there."""
@@ -444,7 +509,7 @@ def test_nothing_that_stays_is_on_a_broker_that_goes(kafka: EmbeddedKafka, how: 
         for number in range(8):
             kept.send("added", partition=number)
         assert [kafka.leader_of("kept", number) for number in range(1, 8)].count(4) > 0
-        GONE[how](kafka)
+        GONE[how](kafka, 4)
     assert [handle.id for handle in kafka.brokers] == [1, 2, 3]
     assert kafka.describe_partition("kept").replicas == before.replicas
     for status in kept.partitions():

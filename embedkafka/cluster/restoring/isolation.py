@@ -39,7 +39,11 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from embedkafka.runtime.topic_names import INTERNAL_TOPICS
+from embedkafka.runtime.topic_names import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+)
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.server.config.dynamic import TOPICS
 from embedkafka.zk.payloads import TopicAssignment
@@ -153,12 +157,15 @@ class Isolation:
         if was_cut:
             self._await_membership()
         self._restore_placements(before)
-        was_broken |= self._remove_brokers(before)
-        connected = self._left_connected(before) if finds_clients else []
+        if was_broken:
+            brokers = self._brokers
+            brokers.waiting.await_state("all coordinators", brokers.state.led(INTERNAL_TOPICS))
         leaks: list[str] = []
         if was_broken or not self._used_only_topics():
             leaks = self._forget_coordinated(before)
             self._restore_settings(before)
+        self._remove_brokers(before)  # which may have been coordinators
+        connected = self._left_connected(before) if finds_clients else []
         self._restore_acls(before)
         self._remove_tokens(before)
         self._delete_topics(before)
@@ -292,13 +299,16 @@ class Isolation:
     def _mend_brokers(self, before: Footprint) -> bool:
         """Brings brokers back; returns whether one was missing or out of reach.
 
-        A broker that the test added is needed if it has replicas of a topic that stays. What need
-        not be kept goes first: a broker starts in a third of the time without it.
+        A broker that the test added is needed if it has replicas of a topic that stays, or may know
+        of transactions there. What need not be kept goes first: a broker starts in a third of the
+        time without it.
         """
         brokers = self._brokers
+        topics = self._staying(before)
+        topics |= brokers.zk.topic_assignments([TRANSACTION_STATE_TOPIC])
         needed = {
             broker_id
-            for topic in self._staying(before).values()
+            for topic in topics.values()
             for assignment in topic.partitions.values()
             for broker_id in map(BrokerId, assignment.replicas)
         }
@@ -313,14 +323,13 @@ class Isolation:
             brokers.revive(dead)
         return bool(broken)
 
-    def _remove_brokers(self, before: Footprint) -> bool:
-        """Returns whether the test had added one."""
+    def _remove_brokers(self, before: Footprint) -> None:
+        """Removes those that the test has added."""
         added = [handle.id for handle in self._brokers.all() if handle.id not in before.brokers]
         for broker_id in added:
             self._brokers.remove(broker_id)
         if added:
             self._await_membership()
-        return bool(added)
 
     def _await_membership(self) -> None:
         brokers = self._brokers
@@ -329,15 +338,18 @@ class Isolation:
     def _doomed(self, before: Footprint, *, is_broken: bool) -> set[str]:
         """The topics that the test has made, and those whose deletion is not over.
 
-        Kafka's own stay, because making them takes longer than emptying them, unless they are in
-        the way of a broker that must start, or have replicas on a broker that the test added.
+        Kafka's own stay, because making them takes longer than emptying them, unless they have
+        replicas on a broker that the test added. The one of groups also goes if a broker must
+        start, which is slower with it. Transactions must end first: without their state, they would
+        be open for ever in topics that stay.
         """
         now = self._brokers.zk.topic_ids()
         made = {name for name, _ in now.items() - before.topics.items()}
         coordinated = before.coordinated
         deleted = self._brokers.zk.topic_deletions()
-        if is_broken and not coordinated.groups and not coordinated.transactions:
-            return made | deleted | (INTERNAL_TOPICS & now.keys())
+        if is_broken and not coordinated.groups:
+            made = made | ({GROUP_METADATA_TOPIC} & now.keys())
+            return (made - {TRANSACTION_STATE_TOPIC}) | deleted
         return made - (INTERNAL_TOPICS - self._stranded(made, before.brokers)) | deleted
 
     def _stranded(self, topics: Collection[str], brokers: Collection[BrokerId]) -> set[str]:

@@ -2,14 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from embedkafka.cluster.reports.description import find_views
 from embedkafka.cluster.restoring.coordinated import find_coordinated
 from embedkafka.protocol.messages.core import MetadataRequest
 from tests.chaos.isolation.world import KEPT_GROUP, World
+from tests.cluster.members import await_true
 
 _METADATA = 12
 _TIMEOUT_S = 20
@@ -140,6 +143,9 @@ def unhealthy(world: World) -> list[str]:
                     found.append(f"{where} is led by {part.leader_id} of {part.replica_nodes}")
                 if set(part.isr_nodes) != set(part.replica_nodes):
                     found.append(f"{where} has ISR {part.isr_nodes} of {part.replica_nodes}")
+    with suppress(AssertionError):  # the markers of one that stays may be under way
+        await_true(lambda: not open_transactions(world), _TIMEOUT_S)
+    found += open_transactions(world)
     names = Counter(name for name, _ in own_ids)
     found += [f"brokers disagree on {name}" for name, count in names.items() if count > 1]
     try:
@@ -147,6 +153,16 @@ def unhealthy(world: World) -> list[str]:
     except Exception as error:
         found.append(f"a thread has failed: {error}")
     return found
+
+
+def open_transactions(world: World) -> list[str]:
+    """The partitions with one, whether a coordinator knows of it or not."""
+    return [
+        f"{view.topic_partition} ends at {view.high_watermark} and is stable up to "
+        f"{view.last_stable_offset}"
+        for view, is_led in find_views(world.brokers())
+        if is_led and view.last_stable_offset != view.high_watermark
+    ]
 
 
 def lost_records(world: World) -> list[str]:
