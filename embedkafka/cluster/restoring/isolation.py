@@ -75,6 +75,9 @@ _HARMLESS: Final = frozenset(
 )
 """Requests that change topics and records alone, or nothing."""
 
+_NOT_TRANSACTIONAL: Final = frozenset(ApiKey) - {ApiKey.INIT_PRODUCER_ID}
+"""Every transactional producer begins with the other one, and so do idempotent ones."""
+
 Entity = tuple[str, str]
 
 
@@ -238,6 +241,10 @@ class Isolation:
             and self._brokers.request_log.has_only(_HARMLESS)
         )
 
+    def _has_transacted(self) -> bool:
+        """Whether producers that came since `begin` may have begun transactions."""
+        return not self._brokers.request_log.has_only(_NOT_TRANSACTIONAL)
+
     def _find_coordinated(self) -> Coordinated:
         """The groups and transactional ids; as last time, if no request can have changed them."""
         known = self._coordinated
@@ -305,7 +312,8 @@ class Isolation:
         """
         brokers = self._brokers
         topics = self._staying(before)
-        topics |= brokers.zk.topic_assignments([TRANSACTION_STATE_TOPIC])
+        if self._has_transacted():
+            topics |= brokers.zk.topic_assignments([TRANSACTION_STATE_TOPIC])
         needed = {
             broker_id
             for topic in topics.values()
@@ -339,18 +347,25 @@ class Isolation:
         """The topics that the test has made, and those whose deletion is not over.
 
         Kafka's own stay, because making them takes longer than emptying them, unless they have
-        replicas on a broker that the test added. The one of groups also goes if a broker must
-        start, which is slower with it. Transactions must end first: without their state, they would
-        be open for ever in topics that stay.
+        replicas on a broker that the test added. If a broker must start, which is slower with them,
+        those go that hold nothing.
         """
         now = self._brokers.zk.topic_ids()
         made = {name for name, _ in now.items() - before.topics.items()}
-        coordinated = before.coordinated
         deleted = self._brokers.zk.topic_deletions()
-        if is_broken and not coordinated.groups:
-            made = made | ({GROUP_METADATA_TOPIC} & now.keys())
-            return (made - {TRANSACTION_STATE_TOPIC}) | deleted
+        if is_broken:
+            return made - INTERNAL_TOPICS | self._idle_topics(before) & now.keys() | deleted
         return made - (INTERNAL_TOPICS - self._stranded(made, before.brokers)) | deleted
+
+    def _idle_topics(self, before: Footprint) -> set[str]:
+        """Those of Kafka's own topics that hold nothing which must be kept or ended.
+
+        Without its state, a transaction would be open for ever in a topic that stays.
+        """
+        idle = set() if before.coordinated.groups else {GROUP_METADATA_TOPIC}
+        if not before.coordinated.transactions and not self._has_transacted():
+            idle.add(TRANSACTION_STATE_TOPIC)
+        return idle
 
     def _stranded(self, topics: Collection[str], brokers: Collection[BrokerId]) -> set[str]:
         """Those of Kafka's own topics that have replicas on other brokers than these."""
