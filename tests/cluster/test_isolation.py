@@ -200,6 +200,16 @@ def test_an_open_transaction_is_aborted_though_its_coordinator_goes(how: str) ->
         assert [message.text for message in kept.read()] == ["after"]
 
 
+def test_a_group_goes_whose_coordinator_has_just_started() -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.topic("kept")
+        with kafka.isolated():
+            commit(kafka, "during", "kept")
+            kafka.broker(1).restart()
+        kafka._await("the coordinators", kafka._state.led(["__consumer_offsets"]))
+        assert coordinated(kafka) == (set(), set())
+
+
 def test_a_group_with_members_loses_its_offsets_too(kafka: EmbeddedKafka) -> None:
     with kafka.isolated():
         kafka.topic("orders")
