@@ -200,14 +200,18 @@ def test_an_open_transaction_is_aborted_though_its_coordinator_goes(how: str) ->
         assert [message.text for message in kept.read()] == ["after"]
 
 
-def test_a_group_goes_whose_coordinator_has_just_started() -> None:
+def test_groups_are_found_though_their_coordinator_has_just_started() -> None:
     with EmbeddedKafka() as kafka:
         kafka.topic("kept")
+        commit(kafka, "before", "kept")
+        for _ in range(5):
+            kafka.broker(1).restart()
+            assert kafka._isolation().look().coordinated.groups == {"before": "Empty"}
         with kafka.isolated():
             commit(kafka, "during", "kept")
             kafka.broker(1).restart()
         kafka._await("the coordinators", kafka._state.led(["__consumer_offsets"]))
-        assert coordinated(kafka) == (set(), set())
+        assert coordinated(kafka) == ({"before"}, set())
 
 
 def test_a_group_with_members_loses_its_offsets_too(kafka: EmbeddedKafka) -> None:

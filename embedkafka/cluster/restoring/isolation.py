@@ -246,8 +246,20 @@ class Isolation:
         """The groups and transactional ids; as last time, if no request can have changed them."""
         known = self._coordinated
         if known is None or not self._used_only_topics():
-            known = self._coordinated = find_coordinated(self._brokers)
+            everyone = {handle.id for handle in self._brokers.all()}
+            known = self._ask_coordinators(is_well=self._working() == everyone)
+            self._coordinated = known
         return known
+
+    def _ask_coordinators(self, *, is_well: bool) -> Coordinated:
+        """All groups and transactional ids; in a broken cluster, those within reach.
+
+        A coordinator that has just started, or been elected, must know that it is one.
+        """
+        brokers = self._brokers
+        if is_well:
+            brokers.waiting.await_state("all coordinators", brokers.state.led(INTERNAL_TOPICS))
+        return find_coordinated(brokers)
 
     def _empty_topics(self) -> dict[str, int]:
         if not self._own_topics:
@@ -374,15 +386,8 @@ class Isolation:
         }
 
     def _forget_coordinated(self, before: Footprint) -> list[str]:
-        """Returns the groups that had members, and the transactions that were open.
-
-        A coordinator that has just started, or been elected, must know that it is one. If the test
-        found a broken cluster, some may be missing.
-        """
-        brokers = self._brokers
-        if before.working == before.brokers:
-            brokers.waiting.await_state("all coordinators", brokers.state.led(INTERNAL_TOPICS))
-        found = find_coordinated(self._brokers)
+        """Returns the groups that had members, and the transactions that were open."""
+        found = self._ask_coordinators(is_well=before.working == before.brokers)
         new = found.without(before.coordinated)
         if new.groups or new.transactions:
             forget_coordinated(self._brokers, new)
