@@ -17,6 +17,8 @@ from embedkafka.server.config.definition import format_value
 
 _CREATE_TOPICS, _DELETE_TOPICS, _CREATE_PARTITIONS = 7, 6, 3
 _TIMEOUT_MS = 30_000
+_GRACE_MS = 1_000
+"""How much longer than the request's own timeout its answer may take."""
 _BROKER_DEFAULT = -1
 _HINTS = {ErrorCode.TOPIC_ALREADY_EXISTS: " `existing_topic` returns its handle."}
 
@@ -54,7 +56,9 @@ class Admin:
         """Deletes a topic; returns whether that was over in time. Raises a refusal."""
         wanted = DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID)
         request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms)
-        response, is_repeated = self._call(lambda client: client.call(request, _DELETE_TOPICS))
+        response, is_repeated = self._call(
+            lambda client: client.call(request, _DELETE_TOPICS, timeout_ms=timeout_ms + _GRACE_MS)
+        )
         (topic,) = response.responses
         if topic.error_code == ErrorCode.REQUEST_TIMED_OUT:
             return False

@@ -129,6 +129,17 @@ def test_spark_is_told_where_to_read(kafka: EmbeddedKafka) -> None:
     }
 
 
+@pytest.mark.timeout(30)
+def test_a_deletion_that_nobody_answers_ends_in_its_time(kafka: EmbeddedKafka) -> None:
+    """Each of three brokers is asked once, and none for the half minute of other requests."""
+    kafka.topic("unanswered")
+    kafka.faults.drop_reply("DELETE_TOPICS", times=None)
+    with pytest.raises(EmbedKafkaError, match="no broker answers"):
+        kafka.delete_topic("unanswered", timeout_s=0.1)
+    kafka.faults.clear()
+    kafka.await_topic_gone("unanswered")
+
+
 def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
