@@ -103,10 +103,10 @@ class Moves:
             self._disks.fail_directory(directory, error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         with self._lock:
-            move.future = future  # from now on, cancelling the move discards its copy
+            move.future = future
             is_cancelled = not self._is_under_way(move)
         if is_cancelled:
-            self._discard(move)
+            self._discard(log, future)
         else:
             self._go_on(move)
 
@@ -126,7 +126,9 @@ class Moves:
             if move is None or (unless is not None and move.target == unless):
                 return
             del self._moves[topic_partition]
-        self._discard(move)
+            future = move.future
+        if future is not None:  # else `begin` will find that the move is cancelled
+            self._discard(move.log, future)
 
     def set_rate(self, bytes_per_second: int) -> None:
         """Limits moves from now on; those that wait for an earlier limit go on."""
@@ -219,12 +221,11 @@ class Moves:
             future.kill()
             self._disks.fail_directory(future.directory.parent, move.error)
         elif move.log.directory != future.directory:
-            self._discard(move)
+            self._discard(move.log, future)
 
-    def _discard(self, move: Move) -> None:
-        if move.future is not None:
-            move.future.kill()
-            self._disks.retire(move.future.directory, move.log)
+    def _discard(self, log: Log, future: Log) -> None:
+        future.kill()
+        self._disks.retire(future.directory, log)
 
     def _is_under_way(self, move: Move) -> bool:
         return self._moves.get(move.topic_partition) is move
