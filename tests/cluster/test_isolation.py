@@ -172,7 +172,8 @@ def test_a_committed_transaction_of_a_broken_cluster_stays(kafka: EmbeddedKafka)
         kafka.broker(leader).kill()
         with suppress(KafkaException):  # it may wait for the markers
             producer.commit_transaction(1)
-        assert find_coordinated(kafka._require_brokers()).transactions[name] == "PrepareCommit"
+        states = lambda: find_coordinated(kafka._require_brokers()).transactions  # noqa: E731
+        await_true(lambda: states().get(name) == "PrepareCommit", PATIENCE_S)
     del producer
     assert [message.text for message in kept.read()] == ["undecided"]
     kafka.reset()
