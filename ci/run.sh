@@ -8,8 +8,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# The longest come first, and among them the one that mostly waits.
-every_push=(wire spark cluster plugin check tidy takeover chaos)
+# The longest come first.
+every_push=(wire spark plugin cluster check tidy takeover chaos)
 every_night=("${every_push[@]}" slow no-sendfile hasty oracle-3.9 differences rounds histories fuzz kerberos demo docs coverage release bench)
 
 case "${1-}" in
