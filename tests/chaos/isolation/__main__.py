@@ -123,6 +123,7 @@ class Round:
         try:
             with world.kafka.isolated():
                 found = broken_services(world)
+                world.kill_clients()  # alive, they might have a topic made again
         except Exception as error:  # every kind is a complaint
             found = [f"the cluster cannot be used: {error!r}"]
         self.complaints += [f"after block {number}: {each}" for each in found]
