@@ -1228,6 +1228,7 @@ class EmbeddedKafka:
         Raises:
             InvalidArgument: there is no such topic.
             AwaitTimeout: it was not gone in that time.
+            ClusterClosed: no broker answered; each of them was asked for that time.
         """
         require_number("timeout_s", timeout_s)
         self._state.require_topic(name)

@@ -1,7 +1,7 @@
 """How often threads take turns in a round.
 
-CPython lets a thread run for 5 ms at a time, which hides most races. In every other round, a turn
-lasts 20 µs.
+CPython lets a thread run for 5 ms at a time, which hides most races. In half of the rounds, a
+turn lasts 20 µs.
 """
 
 import random

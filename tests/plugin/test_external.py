@@ -156,7 +156,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_at_once() -> None:
 def test_a_cluster_that_speaks_no_tls_is_an_error_with_the_clients_reason(
     theirs: EmbeddedKafka,
 ) -> None:
-    """Which of two, depends on whether librdkafka first sees the answer or the end."""
+    """librdkafka gives one of two: it sees the broker's answer first, or the end."""
     settings = translate_properties({"security.protocol": "SSL"})
     reason = "SSL (handshake failed|connection closed by peer)"
     with pytest.raises(EmbedKafkaError, match=f"(?s)no broker answers at .*{reason}"):

@@ -77,7 +77,7 @@ _HARMLESS: Final = frozenset(
 """Requests that change topics and records alone, or nothing."""
 
 _NOT_TRANSACTIONAL: Final = frozenset(ApiKey) - {ApiKey.INIT_PRODUCER_ID}
-"""All but the one with which a transactional producer begins. An idempotent one does, too."""
+"""All requests but the one that transactional and idempotent producers begin with."""
 
 _SETTLING_S: Final = 10.0
 
@@ -167,7 +167,7 @@ class Isolation:
         if was_broken or not self._used_only_topics():
             leaks = self._forget_coordinated(before)
             self._restore_settings(before)
-        self._remove_brokers(before)  # which may have been coordinators
+        self._remove_brokers(before)  # only now, because they may be coordinators
         connected = self._left_connected(before) if finds_clients else []
         self._restore_acls(before)
         self._remove_tokens(before)
@@ -368,7 +368,7 @@ class Isolation:
         made = {name for name, _ in now.items() - before.topics.items()}
         deleted = self._brokers.zk.topic_deletions()
         if is_broken:
-            return made - INTERNAL_TOPICS | self._idle_topics(before) & now.keys() | deleted
+            return (made - INTERNAL_TOPICS) | (self._idle_topics(before) & now.keys()) | deleted
         return made - (INTERNAL_TOPICS - self._stranded(made, before.brokers)) | deleted
 
     def _idle_topics(self, before: Footprint) -> set[str]:

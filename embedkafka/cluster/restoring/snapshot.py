@@ -117,15 +117,13 @@ class Snapshots:
                 if self._files.exists(log_dir):
                     copy_log_dir(self._files, log_dir, directory / log_dir.name)
             return
-        error: OSError | None = None
         try:
             incarnation.broker.logs.copy_to(directory)
-        except OSError as failed:
-            error = failed
-        if error is not None or not handle.has_all_disks:
-            why = "has lost a log directory" if error is None else f"has a broken disk: {error}"
+            if not handle.has_all_disks:
+                raise OSError("a log directory is offline")
+        except OSError as error:
             heal, restart = f"faults.disk({handle.id}).heal()", f"broker({handle.id}).restart()"
             raise EmbedKafkaError(
-                f"no snapshot: broker {handle.id} {why}. First mend it: `kafka.{heal}`, "
-                f"`kafka.{restart}`"
+                f"no snapshot: broker {handle.id} has a broken disk: {error}. First mend it: "
+                f"`kafka.{heal}`, `kafka.{restart}`"
             ) from error
