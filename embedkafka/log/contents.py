@@ -238,6 +238,9 @@ class LogContents:
             max_timestamp=max_timestamp + aged_ms,
             now_ms=now_ms,
         ):
+            if first_offset > self.log_end_offset:
+                # A batch behind a gap that is refused must not leave a segment beyond the gap.
+                self.producers.check(batches, origin)
             segment = self.roll(first_offset)
         # Kafka rolls first: a refused or repeated batch may start a segment too.
         checked = self.producers.check(batches, origin)

@@ -6,7 +6,6 @@ one request of every API in every version.
 
 import contextlib
 import itertools
-import secrets
 import selectors
 import socket
 import struct
@@ -82,10 +81,8 @@ class RunningBroker:
         self._kafka = self._stack.enter_context(EmbeddedKafka(config=_CONFIG))
         for topic in ("fuzz-orders", "fuzz-compacted"):
             self._kafka.topic(topic, partitions=2)
-        # An unguessable name: a request that names the topic could legitimately delete it.
-        self._witness = self._kafka.topic(
-            f"witness-{secrets.token_hex(16)}", config=_WITNESS_CONFIG
-        )
+        # No input has this name: a request that names the topic could legitimately delete it.
+        self._witness = self._kafka.topic("witness-c41d3cf0b7a94e62", config=_WITNESS_CONFIG)
         self._producer = Producer({"bootstrap.servers": self._kafka.bootstrap_servers, "acks": -1})
         self._consumer = Consumer(
             {"bootstrap.servers": self._kafka.bootstrap_servers, "group.id": "witness"}

@@ -127,6 +127,27 @@ def test_a_follower_refuses_offsets_it_already_has(kit: LogKit) -> None:
     assert kit.values(log) == [b"a", b"b"]
 
 
+def test_a_refused_batch_behind_a_gap_leaves_no_segment_there(kit: LogKit) -> None:
+    """The offset is too far for the active segment, so the batch would start another."""
+    log = kit.new()
+    kit.append(log, b"a")
+    not_a_marker = build_batch(
+        [(1, b"", b"", ())],
+        base_offset=2**48,
+        leader_epoch=0,
+        producer_id=7,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
+    )
+    with pytest.raises(ApiError):
+        log.append_as_follower(not_a_marker)
+    assert len(kit.names(".log")) == 1
+    log.append_as_follower(build_batch([(2, None, b"b", ())], base_offset=1, leader_epoch=0))
+    log.roll()
+    assert kit.values(log) == [b"a", b"b"]
+
+
 def test_an_empty_follower_starts_with_the_batch_its_start_lies_in(kit: LogKit) -> None:
     log = kit.new()
     log.truncate_fully_and_start_at(7)
@@ -275,6 +296,18 @@ def test_old_batches_are_found_through_the_index(kit: LogKit) -> None:
         for offset in (0, 1, 17, 150, 298, 299):
             (batch, *_) = read_batches(region(reader, offset).read())
             assert batch.base_offset == offset
+
+
+def test_old_batches_are_found_beside_those_appended_since_a_restart(kit: LogKit) -> None:
+    log = kit.new()
+    for number in range(4):
+        kit.append(log, b"%d" % number)
+    log.close()
+    log = kit.load(is_clean=True)
+    kit.append(log, b"4")
+    for offset in range(5):
+        (batch, *_) = read_batches(region(log, offset).read())
+        assert batch.base_offset == offset
 
 
 def test_metadata_tells_the_bytes_between_two_offsets(kit: LogKit) -> None:
