@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -89,7 +90,10 @@ def _warnings_as_lines() -> Iterator[None]:
 
         warnings.simplefilter("always", ConfigWarning)
         warnings.showwarning = show_line
-        yield
+        try:
+            yield
+        finally:
+            warnings.showwarning = show  # some Pythons without the GIL restore the filters only
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -719,32 +723,45 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
     Without a terminal, as in CI, the command and all that it starts are a process group. The group
     gets the signals, and none of it outlives `up`, however that ends. On a terminal the group is
     ours, as for any shell command, so that a debugger can read from it.
+
+    A signal that arrives while the command starts is kept for it.
     """
     group = hasattr(os, "killpg") and not os.isatty(_STDIN)
-    try:
-        child = subprocess.Popen(command, env=environment, process_group=0 if group else None)
-    except OSError as error:
-        print(f"embedkafka: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
-        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and _terminal_interrupts_both():
-            return
-        if group:
-            _signal_group(child.pid, number)
-        else:
-            child.send_signal(number)
-        forwarded.append(number)
-
+    child: subprocess.Popen[bytes] | None = None
+    arrived: deque[int] = deque()
     forwarded: list[int] = []
-    before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS}
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if child is not None and number == signal.SIGINT and _terminal_interrupts_both():
+            return
+        arrived.append(number)
+        forward()
+
+    def forward() -> None:
+        """Sends the command what has arrived, once it runs."""
+        while child is not None and arrived:
+            with suppress(IndexError):  # the handler of another signal was quicker
+                number = arrived.popleft()
+                forwarded.append(number)
+                if group:
+                    _signal_group(child.pid, number)
+                else:
+                    child.send_signal(number)
+
+    before = {number: signal.signal(number, on_signal) for number in _FORWARDED_SIGNALS}
     try:
+        try:
+            child = subprocess.Popen(command, env=environment, process_group=0 if group else None)
+        except OSError as error:
+            print(f"embedkafka: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+            return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+        forward()
         with _watched(child.pid) if group else nullcontext():
             code = child.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if group and forwarded:
+        if child is not None and group and forwarded:
             _signal_group(child.pid, signal.SIGKILL)  # what did not end with the command
     return code if code >= 0 else 128 - code
 

@@ -1,6 +1,7 @@
 """The last requests from clients and their answers, for assertions and for reports.
 
-Owner: `_seen`, a deque that any thread may append to and copy.
+Owner: `_seen`, a deque that any thread may append to and copy; the leaf lock `_counting` owns
+`_bytes`.
 Invariants: a request costs a few appends on the broker's thread; nothing is decoded until a test
 asks. At most `_REMEMBERED` requests and `_MAX_BYTES` of large ones are kept; brokers with several
 listeners keep as many for each, so that the clients of one do not displace those of another. Asking
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from embedkafka.faults.contents import (
@@ -36,6 +37,7 @@ from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.runtime.arguments import require_known
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.server.broker import Handle
 
 _REMEMBERED: Final = 10_000
@@ -50,6 +52,7 @@ OWN_CLIENTS: Final = frozenset({"embedkafka-admin", "embedkafka-await", "embedka
 
 
 _OF_BROKERS: Final = "ek-b"
+_Seen: TypeAlias = tuple[int, BrokerId, float, list[Any], FindTopic]  # Any: as in `_Entry`
 
 
 class Mark(NamedTuple):
@@ -218,15 +221,15 @@ class RequestLog:
 
     def __init__(self, numbers: "count[int] | None" = None) -> None:
         """`numbers` are those of the log that this one is a part of."""
-        self._seen: deque[tuple[int, BrokerId, float, list[Any], FindTopic]] = deque(
-            maxlen=_REMEMBERED
-        )
+        self._seen: deque[_Seen] = deque(maxlen=_REMEMBERED)
         self._numbers = count(1) if numbers is None else numbers
         self._parts: dict[str, RequestLog] = {}
         """By listener, if there is more than one."""
         self._listeners: Sequence[str] = ()
         self._first = 0
-        self._bytes = 0  # of frames that are not small; many threads add, so it is not exact
+        self._counting = ranked_lock("RequestLog._counting", LEAF_RANK)
+        self._bytes = 0
+        """Of frames that are not small, those that have made room for newer ones included."""
 
     def around(
         self, broker: BrokerId, handle: Handle, find_topic: FindTopic, listeners: Sequence[str]
@@ -253,7 +256,7 @@ class RequestLog:
         return self._parts.get(require_known("listener", listener, self._listeners), self)
 
     def _noting(self, broker: BrokerId, handle: Handle, find_topic: FindTopic) -> Handle:
-        note, numbers = self._seen.append, self._numbers
+        note, numbers, counting = self._seen.append, self._numbers, self._counting
 
         def note_and_handle(request: Request) -> None:
             if not request.is_control_plane:
@@ -261,9 +264,10 @@ class RequestLog:
                 request.kept = kept = [frame]
                 note((next(numbers), broker, request.received_ms, kept, find_topic))
                 if len(frame) > _SMALL_BYTES:
-                    self._bytes += len(frame)
-                    if self._bytes > _MAX_BYTES:
-                        self._drop_bodies()
+                    with counting:
+                        self._bytes += len(frame)
+                        if self._bytes > _MAX_BYTES:
+                            self._drop_bodies()
             handle(request)
 
         return note_and_handle
@@ -300,7 +304,7 @@ class RequestLog:
 
     def has_only(self, apis: Collection[int]) -> bool:
         """Whether all requests since `forget` are of these APIs; false if that is not known."""
-        seen = self._seen.copy()
+        seen = self._copy()
         return (
             len(seen) < _REMEMBERED
             and all(int.from_bytes(kept[0][:_API_KEY_BYTES]) in apis for _, _, _, kept, _ in seen)
@@ -311,27 +315,37 @@ class RequestLog:
         """Drops all requests so far: they belong to an earlier test."""
         for log in self._logs():
             log._first = next(self._numbers)
-            log._seen.clear()
-            log._bytes = 0
+            with log._counting:
+                log._seen.clear()
+                log._bytes = 0
 
     def _logs(self) -> "Iterator[RequestLog]":
         yield self
         yield from self._parts.values()
 
     def _entries(self) -> list[_Entry]:
-        seen = [each for log in self._logs() for each in log._seen.copy()]
+        seen = [each for log in self._logs() for each in log._copy()]
         if self._parts:
             seen.sort(key=lambda each: each[0])
         return [_Entry(*each) for each in seen]
 
+    def _copy(self) -> deque[_Seen]:
+        """What `_seen` holds now.
+
+        Without the GIL, Python before 3.14.4 raises if another thread appends at the same time.
+        """
+        while True:
+            with suppress(RuntimeError):
+                return self._seen.copy()
+
     def _may_have_lost(self, since: Mark) -> bool:
         """Whether requests that came after the mark may have had to go."""
-        seen = self._seen.copy()
+        seen = self._copy()
         return len(seen) == _REMEMBERED and seen[0][0] > since.number + 1
 
     def _drop_bodies(self) -> None:
         """Drops the oldest bodies, until half of what is allowed is left."""
-        entries = [_Entry(*seen) for seen in self._seen.copy()]
+        entries = [_Entry(*seen) for seen in self._copy()]
         large = [entry for entry in entries if len(entry.frame) > _SMALL_BYTES]
         self._bytes = 0
         for entry in reversed(large):

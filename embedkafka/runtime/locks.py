@@ -101,6 +101,15 @@ class RankedLock:
                 break
         self._lock.release()
 
+    def locked(self) -> bool:
+        """For `threading.Condition`, which takes this method from its lock since Python 3.14."""
+        if self._is_owned():
+            return True
+        free = self._lock.acquire(blocking=False)
+        if free:
+            self._lock.release()
+        return not free
+
     def __enter__(self) -> bool:
         return self.acquire()
 

@@ -28,9 +28,13 @@ ALLOWED = {
 
 
 def unranked_locks(tree: ast.Module) -> list[Reference]:
+    return _named_locks(tree) and _named_locks(without_annotations(tree))
+
+
+def _named_locks(tree: ast.Module) -> list[Reference]:
     return [
         reference
-        for reference in references(without_annotations(tree))
+        for reference in references(tree)
         if any(matches(reference.name, rule) for rule in UNRANKED)
     ]
 

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -142,6 +144,16 @@ def test_a_setting_without_effect_is_one_line_on_stderr(
         "embedkafka: warning: broker setting ssl.provider",
         "embedkafka: warning: broker setting background.threads",
     ]
+
+
+def test_warnings_are_shown_as_before_when_the_command_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Some Pythons without the GIL leave `showwarning` as it is when this block ends.
+    monkeypatch.setattr(warnings, "catch_warnings", nullcontext)
+    before = warnings.showwarning
+    assert cli.main(["up", *python("")]) == 0
+    assert warnings.showwarning is before
 
 
 def test_a_setting_that_must_not_be_ignored_is_misuse(

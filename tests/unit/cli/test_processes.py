@@ -27,16 +27,28 @@ from embedkafka.cli import main
 sys.exit(main())
 """
 
-#: A command that reports when it is ready and which signal ended it.
+#: A command that reports when it is ready and which signal ended it. A blocked signal waits for
+#: `sigwait`, whereas `signal.pause` would miss one that arrives just before it.
 COMMAND = """
 import signal, sys
-def on_signal(number, frame):
-    print("got", signal.Signals(number).name, flush=True)
-    sys.exit(40)
-for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-    signal.signal(number, on_signal)
+numbers = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 print("ready", flush=True)
-signal.pause()
+print("got", signal.Signals(signal.sigwait(numbers)).name, flush=True)
+sys.exit(40)
+"""
+
+#: Goes before RUNNER: a signal arrives when the command runs and `up` does not know it yet.
+SIGNAL_DURING_THE_START = """
+import os, signal, subprocess
+
+class Popen(subprocess.Popen):
+    def __init__(self, command, **settings):
+        super().__init__(command, **settings)
+        if command[0] == "sleep":
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+subprocess.Popen = Popen
 """
 
 
@@ -44,9 +56,11 @@ signal.pause()
 def start() -> Iterator[Start]:
     processes = []
 
-    def start(*arguments: str, stdin: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    def start(
+        *arguments: str, stdin: int = subprocess.PIPE, program: str = RUNNER
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", RUNNER, *arguments],
+            [sys.executable, "-c", program, *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -107,6 +121,13 @@ def test_up_hands_signals_to_the_command_and_waits_for_it(
     assert out == f"got {number.name}\n"
     assert "closed" in err
     assert process.returncode == 40
+
+
+def test_up_hands_on_a_signal_that_comes_while_the_command_starts(start: Start) -> None:
+    program = SIGNAL_DURING_THE_START + RUNNER
+    process = start("up", "--", "sleep", "60", program=program)
+    assert process.wait(30) == 128 + signal.SIGUSR1
+    assert "closed" in process.stderr.read()
 
 
 def test_up_gives_the_command_its_own_stdin(start: Start) -> None:
