@@ -9,11 +9,13 @@ A Python that is not installed is skipped with a line; MATRIX_STRICT=1 turns tha
 """
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 import nox
 
-PYTHONS: Final = ("3.11", "3.12", "3.13")
+PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
+FREE_THREADED: Final = "3.14t"
 
 #: PySpark release -> those of our Pythons it supports. "newest" is the latest on the index.
 PYSPARKS: Final = {
@@ -50,6 +52,14 @@ def tests(session: nox.Session) -> None:
         _pytest(session, *SUITES[suite])
 
 
+@nox.session(python=FREE_THREADED)
+def free_threaded(session: nox.Session) -> None:
+    """Runs unit and wire tests without the GIL, which some extensions would turn on again."""
+    _install(session, "test-any-spark")  # gRPC, in the other group, has no such wheels
+    for suite in session.posargs or ("unit", "wire"):
+        _pytest(session, *SUITES[suite], env={"PYTHON_GIL": "0"})
+
+
 @nox.session
 @nox.parametrize(
     ("python", "pyspark"),
@@ -63,9 +73,11 @@ def spark(session: nox.Session, pyspark: str) -> None:
 
 
 def _install(session: nox.Session, group: str, *packages: str) -> None:
-    ours = ("--editable", ".[spark,zookeeper,pytest]", "--editable", "pytest_plugin")
-    session.install(*ours, "--group", group, *packages)
+    session.install("--editable", ".[spark,zookeeper,pytest]", "--group", group, *packages)
 
 
-def _pytest(session: nox.Session, *arguments: str) -> None:
-    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+def _pytest(
+    session: nox.Session, *arguments: str, env: Mapping[str, str | None] | None = None
+) -> None:
+    command = ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+    session.run(*command, env=env)

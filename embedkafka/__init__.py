@@ -6,6 +6,8 @@
         kafka.topic("orders").send("hello")
 
 Each name below is imported when it is first used, so importing the package is quick.
+
+PYTEST_DONT_REWRITE, because the assertions here are not a test author's.
 """
 
 from importlib import import_module

@@ -5,6 +5,7 @@ it leaves a query running. The report of a failed test describes the cluster and
 Nothing imports embedkafka before a test uses a fixture.
 """
 
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -41,6 +42,7 @@ from pytest_embedkafka.options import (
     shares_kafka,
     shares_spark,
 )
+from pytest_embedkafka.plain_imports import PLAIN_IMPORTS
 from pytest_embedkafka.reporting import hide_frames, paint, sections
 from pytest_embedkafka.run_page import RunPage
 from pytest_embedkafka.sharing import SharedCluster
@@ -66,10 +68,12 @@ __all__ = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    sys.meta_path.insert(0, PLAIN_IMPORTS)  # before a conftest.py imports the library
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.add_cleanup(lambda: sys.meta_path.remove(PLAIN_IMPORTS))
     config.stash[LIVE] = Live()
     config.addinivalue_line("markers", MARK_LINE)
     pass_explore_seed(config)

@@ -50,6 +50,7 @@ def test_the_readme_of_an_example_fits_a_screen(project: Path) -> None:
     assert any(line.startswith("$ pytest") for line in lines)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("project", OTHERS, ids=lambda project: project.name)
 def test_the_tests_of_an_example_import_nothing_from_outside_its_folder(
     project: Path, tmp_path: Path
@@ -61,12 +62,9 @@ def test_the_tests_of_an_example_import_nothing_from_outside_its_folder(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "project",
-    [AVRO, *(pytest.param(project, marks=pytest.mark.slow) for project in OTHERS)],
-    ids=lambda project: project.name,
-)
+@pytest.mark.parametrize("project", [AVRO, *OTHERS], ids=lambda project: project.name)
 def test_an_example_is_installed_and_tested_alone(project: Path, tmp_path: Path) -> None:
     copy = copy_of(project, tmp_path)
     python = new_environment(tmp_path / "venv")

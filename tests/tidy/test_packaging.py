@@ -1,64 +1,146 @@
-"""`pip install .` installs what README promises, and the plugin's distribution the rest."""
+"""embedkafka can be installed in every way that README names, with old and new installers."""
 
+import os
 import shutil
 import subprocess
 import sys
-import tomllib
+import tarfile
+import venv
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PLUGIN = ROOT / "pytest_plugin"
+from tests.tidy.sources import ROOT
+
+pytestmark = [pytest.mark.gate, pytest.mark.timeout(600)]
+
+PACKAGES = {"embedkafka": ROOT / "embedkafka", "pytest_embedkafka": ROOT / "pytest_plugin"}
+CONFTEST = "import embedkafka.cluster.embedded"
+FIRST_TEST = """
+from importlib.machinery import SourceFileLoader
+import embedkafka.cluster.embedded
+
+def test_a_record_arrives(kafka_topic):
+    kafka_topic.send("hello")
+    assert [message.text for message in kafka_topic.read()] == ["hello"]
+
+def test_pytest_rewrites_no_module_of_the_library():
+    assert type(embedkafka.cluster.embedded.__loader__) is SourceFileLoader
+"""
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("root", "package", "entry_point"),
-    [
-        (ROOT, "embedkafka", "embedkafka = embedkafka.cli:main"),
-        (PLUGIN, "pytest_embedkafka", "embedkafka = pytest_embedkafka.plugin"),
-    ],
-)
-def test_a_wheel_holds_its_package_typed_with_its_entry_point(
-    tmp_path: Path, root: Path, package: str, entry_point: str
-) -> None:
-    source = tmp_path / "source"
-    shutil.copytree(root / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(root / name, source)
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*pip, str(tmp_path), str(source)], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        (entry_points,) = (n for n in names if n.endswith("entry_points.txt"))
-        declared = archive.read(entry_points).decode()
+class Sources(NamedTuple):
+    """Where a stranger installs from."""
+
+    checkout: Path
+    sdist: Path
+    wheel: Path
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    """A repository with the files as they are here, and what is built from them."""
+    home = tmp_path_factory.mktemp("sources")
+    checkout = home / "checkout"
+    _copy_files(checkout)
+    _git(checkout, "init", "--quiet")
+    _git(checkout, "add", "--all")
+    author = ("-c", "user.name=a", "-c", "user.email=a@b")
+    _git(checkout, *author, "commit", "--quiet", "--message", "All of it")
+    for kind in ("sdist", "wheel"):  # in another copy: setuptools leaves its work behind
+        building = home / f"for-{kind}"
+        shutil.copytree(checkout, building)
+        build = f"from setuptools import build_meta; build_meta.build_{kind}({str(home)!r})"
+        _run(sys.executable, "-c", build, cwd=building)
+    (sdist,), (wheel,) = home.glob("*.tar.gz"), home.glob("*.whl")
+    return Sources(checkout, sdist, wheel)
+
+
+WAYS: dict[str, Callable[[Sources], str]] = {
+    "checkout": lambda sources: f"{sources.checkout}[pytest]",
+    "git": lambda sources: f"embedkafka[pytest] @ git+file://localhost{sources.checkout}",
+    "sdist": lambda sources: f"{sources.sdist}[pytest]",
+    "wheel": lambda sources: f"{sources.wheel}[pytest]",
+}
+
+
+@pytest.fixture(scope="session", params=["the pip of Python", "the newest pip"])
+def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment. Its tests share what embedkafka depends on."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=True, symlinks=True)
+    python = home / "bin" / "python"
+    if request.param == "the newest pip":
+        _pip(python, "install", "--upgrade", "pip")
+    return python
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pip_installs_it(python: Path, sources: Sources, way: str, tmp_path: Path) -> None:
+    _pip(python, "uninstall", "--yes", "embedkafka")
+    _pip(python, "install", "--no-compile", WAYS[way](sources))
+    _pip(python, "check")
+    _use(python, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["checkout", "git"])
+def test_uv_adds_it(sources: Sources, way: str, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    uv = Path(sys.executable).with_name("uv")
+    _run(uv, "init", "--quiet", "--bare", "--python", sys.executable, project)
+    _run(uv, "add", "--quiet", WAYS[way](sources), cwd=project)
+    _use(project / ".venv" / "bin" / "python", tmp_path)
+
+
+def test_the_distributions_hold_both_packages_and_nothing_else(sources: Sources) -> None:
     expected = {
-        path.relative_to(root).as_posix()
-        for pattern in ("*.py", "py.typed")
-        for path in (root / package).rglob(pattern)
+        path.relative_to(package.parent if package.name == name else package).as_posix()
+        for name, package in PACKAGES.items()
+        for pattern in ("*.py", "py.typed", "assets/*", "jvm/*")
+        for path in package.rglob(pattern)
     }
-    assert expected <= set(names)
-    assert {n.partition("/")[0] for n in names if ".dist-info" not in n} == {package}
-    assert declared.count(" = ") == 1
-    assert entry_point in declared
+    with zipfile.ZipFile(sources.wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == expected
+    with tarfile.open(sources.sdist) as archive:
+        inside = {
+            name.partition("/")[2].removeprefix("pytest_plugin/") for name in archive.getnames()
+        }
+    assert expected | {"pyproject.toml", "README.md", "LICENSE", "CHANGES.md"} <= inside
 
 
-def test_both_distributions_have_one_version_and_ask_for_each_other() -> None:
-    library, plugin = _project(ROOT), _project(PLUGIN)
-    version = library["version"]
-    assert plugin["version"] == version
-    assert plugin["dependencies"] == [f"embedkafka=={version}", "pytest>=8"]
-    assert library["optional-dependencies"]["pytest"] == [f"pytest-embedkafka=={version}"]
-    for key in ("requires-python", "license", "classifiers"):
-        shared = set(plugin[key]) if key == "classifiers" else plugin[key]
-        assert shared == (set(library[key]) if key == "classifiers" else library[key])
-    assert (PLUGIN / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+def _copy_files(to: Path) -> None:
+    listed = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = _git(ROOT, *listed).split("\0")
+    for name in names:
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, to / name)
 
 
-def _project(root: Path) -> dict[str, Any]:
-    project: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    return project
+def _use(python: Path, home: Path) -> None:
+    """Runs a user's first test, and the command."""
+    (home / "conftest.py").write_text(CONFTEST)
+    (home / "test_first.py").write_text(FIRST_TEST)
+    _run(python, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=home)
+    _run(python.with_name("embedkafka"), "up", "--", "true", cwd=home)
+
+
+def _pip(python: Path, *arguments: str) -> None:
+    _run(python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    return _run("git", "-C", repository, *arguments)
+
+
+def _run(*command: str | Path, cwd: Path | None = None) -> str:
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=cwd, env=outside, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
