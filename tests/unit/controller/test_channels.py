@@ -13,6 +13,7 @@ from embedkafka.protocol.messages.brokers import UpdateMetadataRequest, UpdateMe
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.zk.payloads import BrokerEndpoint
+from tests.doubles.own_threads import OwnThreads
 from tests.unit.controller.harness import broker_info
 
 
@@ -36,6 +37,7 @@ class Fixture:
     """The channels of controller 1, to brokers that answer with `answer`."""
 
     def __init__(self) -> None:
+        self._own_threads = OwnThreads()
         self.clock = ManualClock()
         self.failures = Failures()
         self.connections: list[FakeConnection] = []
@@ -70,7 +72,7 @@ class Fixture:
             assert self.answered.acquire(timeout=10)
 
     def threads(self) -> list[threading.Thread]:
-        return [t for t in threading.enumerate() if t.name == "ek-b1-channel-2"]
+        return self._own_threads.alive("ek-b1-channel-2")
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
 from embedkafka.zk.payloads import BrokerEndpoint
 from embedkafka.zk.store import EventType, ZkStore
+from tests.doubles.own_threads import OwnThreads
 from tests.unit.controller.harness import broker_info, tp
 from tests.unit.zk.contract import Seen
 
@@ -51,6 +52,7 @@ class Brokers:
     """Controllers with threads, each on a session of `server`."""
 
     def __init__(self, connect_store: Any) -> None:
+        self._own_threads = OwnThreads()
         self.clock = SystemClock()
         self.failures = Failures()
         self.scheduler = ThreadScheduler("ek-b0-background", self.clock, self.failures)
@@ -99,8 +101,7 @@ class Brokers:
         self.admin.store.close()
         self.scheduler.shutdown()
         self.failures.check()
-        left = [t.name for t in threading.enumerate() if t.name.startswith("ek-b")]
-        assert left == []
+        assert self._own_threads.names("ek-b") == []
 
 
 @pytest.fixture

@@ -49,6 +49,12 @@ def test_a_broker_that_bounces_unseen_is_lost_and_found(cluster: Cluster) -> Non
     assert cluster.nodes[2].leaders[ORDERS].leader == 3
 
 
+def test_the_channel_to_a_lost_broker_is_closed(cluster: Cluster) -> None:
+    cluster.kill(2)
+    cluster.settle()
+    assert set(cluster.controller.channels.queues) == {1, 3}
+
+
 def test_requests_carry_the_epoch_of_the_brokers_present_life(cluster: Cluster) -> None:
     cluster.restart(2)
     node = cluster.nodes[2]
@@ -68,6 +74,13 @@ def test_changed_listeners_are_told_to_everybody(cluster: Cluster) -> None:
         assert cluster.controller.core.context.brokers[3] == moved
         moved = BrokerInfo(id=3, endpoints=(BrokerEndpoint(host="127.0.0.1", port=5555),))
         assert {o.broker for o in cluster.sent} == {1, 2, 3}
+
+
+def test_a_registration_written_again_without_a_change_is_told_to_nobody(cluster: Cluster) -> None:
+    cluster.sent.clear()
+    cluster.nodes[3].zk.update_broker(cluster.nodes[3].info)
+    cluster.settle()
+    assert not cluster.sent
 
 
 def test_all_replicas_gone_and_back(cluster: Cluster) -> None:

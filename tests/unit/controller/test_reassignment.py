@@ -169,6 +169,15 @@ def test_errors_are_per_partition(cluster: Cluster) -> None:
     }
 
 
+def test_a_topic_that_is_being_deleted_cannot_be_reassigned(cluster: Cluster) -> None:
+    cluster.admin.request_topic_deletion("orders")
+    while cluster.handle_events():
+        pass
+    error = cluster.reassign({ORDERS: [3, 4]})[ORDERS]
+    assert error is not None
+    assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_reassignments_are_listed(cluster: Cluster) -> None:
     assert cluster.list_reassignments(None) == {}
     cluster.reassign({ORDERS: [3, 4]})

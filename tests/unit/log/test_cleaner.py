@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedkafka.log.cleaning.cleaner import Cleaner, CleanerConfig
+from embedkafka.log.contents import MAX_OFFSET
 from embedkafka.log.files.checkpoints import CLEANER_CHECKPOINT, read_offsets
 from embedkafka.log.log import FetchIsolation, Log
+from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
 from embedkafka.records.record import Record
-from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.files import FileRegion, SystemFiles
 from tests.unit.log.conftest import LogKit
 
 COMPACT = frozenset({"compact"})
@@ -317,6 +319,22 @@ def test_the_last_batch_of_a_producer_leaves_its_sequence_behind(washing: Washin
     assert again.first_offset == 0
 
 
+def test_the_last_marker_of_a_producer_leaves_an_empty_batch_behind(washing: Washing) -> None:
+    producer = {"producer_id": 1, "base_sequence": 0, "transactional": True}
+    washing.put(b"k", b"mine", producer_epoch=0, **producer)
+    washing.kit.end_transaction(washing.log, 1, commit=False, producer_epoch=0)
+    washing.kit.end_transaction(washing.log, 1, commit=False, producer_epoch=1)
+    for value in (b"1", b"2", b"3"):
+        washing.put(b"more", value)
+        washing.wash()
+        washing.kit.clock.advance(DAY)
+    assert markers(washing) == []
+    found = washing.log.read(0, max_bytes=10**6).records
+    assert isinstance(found, FileRegion)
+    kept = [(each.base_offset, each.producer_epoch) for each in read_batches(found.read())]
+    assert kept[0] == (2, 1)
+
+
 # -- checkpoints and interruptions
 
 
@@ -344,6 +362,29 @@ def test_what_was_truncated_is_cleaned_again(washing: Washing) -> None:
     assert washing.kit.values(washing.log) == [b"0", b"again 5"]
 
 
+def test_a_truncation_is_forgotten_when_its_log_is_clean_again(washing: Washing) -> None:
+    for number in range(6):
+        washing.put(b"k%d" % number, b"%d" % number)
+    washing.wash()
+    washing.log.truncate_to(2)
+    assert washing.log.cleanable.view().lowest_truncation == 2
+    for number in range(6):
+        washing.put(b"k1", b"again %d" % number)
+    assert washing.wash()
+    assert washing.log.cleanable.view().lowest_truncation == MAX_OFFSET
+    assert not washing.wash(), "nothing should be dirty any more"
+
+
+def test_a_truncation_that_the_cleaner_did_not_see_is_remembered(washing: Washing) -> None:
+    for number in range(6):
+        washing.put(b"k%d" % number, b"%d" % number)
+    washing.settle()
+    seen = washing.log.cleanable.view()
+    washing.log.truncate_to(2)
+    washing.log.cleanable.forget_truncations(seen.truncations)
+    assert washing.log.cleanable.view().lowest_truncation == 2
+
+
 def test_a_log_that_changes_meanwhile_is_left_as_it_is(washing: Washing) -> None:
     for number in range(6):
         washing.put(b"k", b"%d" % number)
@@ -354,6 +395,20 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(washing: Washing) -> None
     old = [part.segment for part in view.segments]
     assert not washing.log.cleanable.replace(new, old, truncations=view.truncations)
     assert washing.kit.values(washing.log) == [b"0", b"1", b"2"]
+
+
+def test_a_log_truncated_during_its_compaction_waits_for_the_next_pass(washing: Washing) -> None:
+    for number in range(6):
+        washing.put(b"k", b"%d" % number)
+    washing.settle()
+    steps = washing.cleaner.clean()
+    next(steps)
+    washing.log.truncate_to(3)
+    for _ in steps:
+        pass
+    assert washing.kit.values(washing.log) == [b"0", b"1", b"2"]
+    assert washing.wash()
+    assert washing.kit.values(washing.log) == [b"2"]
 
 
 def test_a_full_disk_loses_nothing_that_compaction_would_keep(washing: Washing) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from embedkafka.log import moves
+from embedkafka.log.cleaning.cleaner import CleanerConfig
 from embedkafka.log.config import LogConfig
 from embedkafka.log.files.copies import CopiedLog
 from embedkafka.log.log import Log
-from embedkafka.log.manager import LogManager
+from embedkafka.log.manager import LogManager, LogManagerConfig
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.runtime.ids import TopicPartition
+from tests.doubles.scheduling import DueTask
 from tests.unit.log.conftest import LogKit
 
 ORDERS = TopicPartition("orders", 0)
@@ -28,10 +30,11 @@ class Broker:
         self.failed: list[tuple[Path, Sequence[TopicPartition]]] = []
         self.logs = self.start()
 
-    def start(self, **settings: object) -> LogManager:
+    def start(self, config: LogManagerConfig | None = None) -> LogManager:
         self.logs = LogManager(
             [self.here, self.there],
             self.kit.environment,
+            config=config,
             topic_config=lambda topic: LogConfig(segment_bytes=300),
             on_dir_failure=lambda directory, lost: self.failed.append((directory, lost)),
         )
@@ -199,6 +202,38 @@ def test_a_move_goes_on_after_a_restart(broker: Broker, clean: bool) -> None:
     broker.run()
     assert broker.directories() == ["there/orders-0"]
     assert broker.kit.values(log) == numbers(10)
+
+
+def limit(bytes_per_second: int) -> LogManagerConfig:
+    return LogManagerConfig(replica_alter_log_dirs_io_max_bytes_per_second=bytes_per_second)
+
+
+def next_step(broker: Broker) -> DueTask:
+    """The step that a move waits for."""
+    (step,) = [
+        task
+        for task in broker.kit.tasks.pending
+        if task.name.startswith("move ") and not task.cancelled
+    ]
+    return step
+
+
+def test_a_new_limit_is_for_moves_that_wait_for_an_earlier_one(broker: Broker) -> None:
+    broker.logs.shutdown()
+    broker.start(limit(1))
+    filled(broker)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(1)
+    slow = next_step(broker)
+    assert slow.delay_ms > 10_000, "it should copy one byte per second"
+
+    broker.logs.reconfigure(limit(1), CleanerConfig())
+    assert next_step(broker) is slow, "the limit has not changed"
+
+    broker.logs.reconfigure(limit(10), CleanerConfig())
+    assert next_step(broker).delay_ms == 0
+    broker.run(1)
+    assert next_step(broker).delay_ms == slow.delay_ms / 10
 
 
 def test_a_copy_without_its_log_is_removed(broker: Broker) -> None:

@@ -16,6 +16,7 @@ from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import ListenerConfig, ServerConfig, SocketServer
 from embedkafka.runtime.clock import Clock, ManualClock
 from embedkafka.runtime.failures import Failures
+from tests.doubles.own_threads import OwnThreads
 
 WAIT_S: Final = 10
 DATA: Final = "PLAINTEXT"
@@ -74,6 +75,7 @@ class Bench:
     """Starts servers, on a clock that only the test moves."""
 
     def __init__(self) -> None:
+        self.own_threads = OwnThreads()
         self.clock = ManualClock()
         self.failures = Failures()
         self.servers: list[SocketServer] = []
@@ -146,7 +148,7 @@ def bench() -> Iterator[Bench]:
     yield bench
     bench.close()
     bench.failures.check()
-    assert [thread.name for thread in threading.enumerate() if "ek-" in thread.name] == []
+    assert bench.own_threads.names() == []
     assert open_descriptors() == before
 
 

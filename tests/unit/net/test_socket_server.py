@@ -35,10 +35,6 @@ from tests.unit.net.conftest import (
 MEBIBYTE = 1024 * 1024
 
 
-def server_threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("ek-")}
-
-
 # Requests and replies.
 
 
@@ -455,7 +451,7 @@ def test_connections_come_no_faster_than_the_rate_allows(bench: Bench) -> None:
 def test_network_threads_come_and_go_while_the_server_runs(bench: Bench) -> None:
     server = bench.serve(echo, threads=1)
     server.resize(3)
-    assert {"ek-b1-processor-1", "ek-b1-processor-2"} <= server_threads()
+    assert {"ek-b1-processor-1", "ek-b1-processor-2"} <= set(bench.own_threads.names())
     with ExitStack() as stack:
         peers = [stack.enter_context(connect(server)) for _ in range(3)]
         assert [peer.ask(b"x") for peer in peers] == [b"re:x"] * 3
@@ -576,7 +572,7 @@ def test_a_client_that_does_not_take_its_answer_is_idle_some_day(bench: Bench) -
 
 def test_an_idle_broker_has_two_network_threads(bench: Bench) -> None:
     bench.serve(echo, control_handle=echo)
-    assert server_threads() == {"ek-b1-processor-0", "ek-b1-control"}
+    assert bench.own_threads.names() == ["ek-b1-control", "ek-b1-processor-0"]
 
 
 def test_the_control_plane_answers_while_the_data_plane_is_stuck(bench: Bench) -> None:
@@ -683,7 +679,7 @@ def test_a_paused_server_can_be_ended(bench: Bench, end: str) -> None:
         peer.send(b"never answered")
         getattr(server, end)()
         peer.assert_hung_up()
-    assert server_threads() == set()
+    assert bench.own_threads.names() == []
 
 
 def test_a_server_killed_while_paused_sends_nothing_more(bench: Bench) -> None:
@@ -749,7 +745,7 @@ def test_a_handler_may_kill_its_own_server(bench: Bench) -> None:
         server.kill()
 
     server = bench.serve(handle)
-    processors = [thread for thread in threading.enumerate() if thread.name.startswith("ek-")]
+    processors = bench.own_threads.alive()
     with connect(server) as peer:
         peer.send(b"x")
         peer.assert_hung_up()
@@ -787,7 +783,7 @@ def test_a_stopped_server_does_not_wait_for_ever_for_a_client_that_does_not_read
         peer.send(b"much")
         peer.receive_raw(4)
         server.stop()
-        assert server_threads() == set()
+        assert bench.own_threads.names() == []
 
 
 def test_replies_given_before_the_stop_are_sent(bench: Bench) -> None:
@@ -825,7 +821,7 @@ def test_ending_closes_every_descriptor_and_thread_and_may_be_repeated(
             peer.ask(b"x")
         getattr(server, end)()
         getattr(server, end)()
-        assert server_threads() == set()
+        assert bench.own_threads.names() == []
         assert open_descriptors() == before + len(peers)
     assert server.connection_count == 0
 

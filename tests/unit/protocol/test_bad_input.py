@@ -25,7 +25,7 @@ def telling_versions(cls: type[Any]) -> set[int]:
     """The oldest, the newest, and those around the switch to compact types."""
     schema = schema_of(cls)
     first, last = schema.versions
-    flexible = last if schema.flexible is None else schema.flexible
+    flexible = last if schema.flexible is None else max(first, schema.flexible)
     return {first, max(first, flexible - 1), flexible, last}
 
 

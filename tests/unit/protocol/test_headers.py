@@ -21,14 +21,14 @@ from embedkafka.protocol.headers import (
     request_header_version,
     response_header_version,
 )
-from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.messages.registry import FAMILIES, request_type
+from tests.unit.protocol.values import versions_of
 
 EVERY_VERSION = [
     (api, version)
     for apis in FAMILIES.values()
     for api in apis
-    for version in range(schema_of(request_type(api)).versions[1] + 1)
+    for version in versions_of(request_type(api))
 ]
 
 

@@ -7,10 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedkafka.protocol.codec import decode, encode, encode_parts
-from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.wire_types import Part
 from tests.unit.protocol.samples import full, sparse
-from tests.unit.protocol.values import ALL_MESSAGES, values_of
+from tests.unit.protocol.values import ALL_MESSAGES, values_of, versions_of
 
 
 def joined(parts: list[Part]) -> bytes:
@@ -21,8 +20,7 @@ def joined(parts: list[Part]) -> bytes:
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_survives_any_version(cls: Any, data: st.DataObject) -> None:
-    first, last = schema_of(cls).versions
-    for version in range(first, last + 1):
+    for version in versions_of(cls):
         message = data.draw(values_of(cls, version))
         encoded = encode(message, version)
         assert decode(cls, version, encoded) == message
@@ -32,7 +30,6 @@ def test_any_value_survives_any_version(cls: Any, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.__name__)
 def test_full_and_sparse_values_survive_every_version(cls: type[Any]) -> None:
-    first, last = schema_of(cls).versions
-    for version in range(first, last + 1):
+    for version in versions_of(cls):
         for message in (full(cls, version), sparse(cls, version)):
             assert decode(cls, version, encode(message, version)) == message

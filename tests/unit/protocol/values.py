@@ -61,6 +61,12 @@ _DURATIONS = st.integers(-(2**31), 2**31 - 1)
 _TIMES = st.integers(0, 2**41)
 
 
+def versions_of(cls: type[Any]) -> range:
+    """All versions of a message; the lowest need not be 0."""
+    first, last = schema_of(cls).versions
+    return range(first, last + 1)
+
+
 @cache
 def values_of(cls: Any, version: int) -> st.SearchStrategy[Any]:
     """Instances with every field of `version` drawn and all others at their defaults."""

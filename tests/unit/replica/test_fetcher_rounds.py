@@ -20,6 +20,7 @@ from embedkafka.replica.following.leader_endpoint import (
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from tests.doubles.own_threads import OwnThreads
 from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
@@ -91,6 +92,7 @@ class Rounds:
     def __init__(self, cluster: ReplicaCluster) -> None:
         for topic_partition in (TP, OTHER):
             cluster.elect(1, [1, 2], of=topic_partition)
+        own_threads = OwnThreads()
         self.cluster = cluster
         self.clock = WatchedClock()
         self.leaders = {BrokerId(1): Leader(), BrokerId(3): Leader()}
@@ -108,6 +110,7 @@ class Rounds:
         self.follow(TP, OTHER)
         assert self.leader.await_fetch() == (FETCHER, [TP, OTHER])
         self.await_waiting()
+        (self.thread,) = own_threads.alive(FETCHER)
 
     def follow(self, *topic_partitions: TopicPartition, leader: int = 1) -> None:
         self.loop.follow(
@@ -156,11 +159,6 @@ def gate(rounds: Rounds) -> threading.Event:
     gate = threading.Event()
     rounds.leader.hold = lambda: gate.wait(10)
     return gate
-
-
-def fetcher_thread() -> threading.Thread:
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == FETCHER]
-    return thread
 
 
 def test_news_during_a_round_of_another_thread_is_left_to_the_fetcher(
@@ -233,10 +231,9 @@ def test_fetcher_does_not_retry_what_another_thread_has_fetched_since(rounds: Ro
 
 
 def test_waiting_fetcher_ends_when_nothing_is_followed(rounds: Rounds) -> None:
-    thread = fetcher_thread()
     rounds.loop.unfollow([TP, OTHER])
-    thread.join(10)
-    assert not thread.is_alive()
+    rounds.thread.join(10)
+    assert not rounds.thread.is_alive()
 
 
 def test_bug_in_leaving_a_leader_does_not_end_the_fetcher(rounds: Rounds) -> None:
@@ -253,21 +250,20 @@ def test_bug_in_leaving_a_leader_does_not_end_the_fetcher(rounds: Rounds) -> Non
 
 
 def test_end_breaks_off_a_fetch_that_waits_at_the_leader(rounds: Rounds) -> None:
-    thread = fetcher_thread()
     rounds.leader.hold = lambda: rounds.leader.closed.wait(10)
     rounds.follow(TP)
     rounds.leader.await_fetch()
     rounds.loop.stop()
-    assert not thread.is_alive()
+    assert not rounds.thread.is_alive()
     rounds.cluster.failures.check()
 
 
 def test_end_waits_for_a_round_on_the_leaders_thread(rounds: Rounds) -> None:
     """It may append to a log that is closed next."""
-    fetcher, over = fetcher_thread(), threading.Event()
+    over = threading.Event()
 
     def wait_for_the_end() -> bool:
-        fetcher.join(10)
+        rounds.thread.join(10)
         for _ in range(100):
             time.sleep(0)  # gives `stop` every chance to return too early
         over.set()

@@ -15,10 +15,12 @@ from embedkafka.replica.following.leader_endpoint import LeaderAccess, LeaderEnd
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from tests.doubles.own_threads import OwnThreads
 from tests.doubles.replica_cluster import Node, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
+FETCHER = "ek-b2-fetcher"
 
 Follow = Callable[[FetcherManager, TopicPartition, int], None]
 
@@ -45,17 +47,9 @@ class QuietLeader:
         pass
 
 
-def fetcher_threads() -> list[str]:
-    return sorted(
-        thread.name for thread in threading.enumerate() if thread.name.startswith("ek-b2-fetcher")
-    )
-
-
-def await_no_fetchers() -> None:
-    for thread in threading.enumerate():
-        if thread.name.startswith("ek-b2-fetcher"):
-            thread.join(10)
-    assert fetcher_threads() == []
+@pytest.fixture
+def own_threads() -> OwnThreads:
+    return OwnThreads()
 
 
 @pytest.fixture
@@ -66,7 +60,7 @@ def asked() -> dict[int, threading.Event]:
 
 @pytest.fixture
 def make_manager(
-    asked: dict[int, threading.Event], single: Node
+    asked: dict[int, threading.Event], single: Node, own_threads: OwnThreads
 ) -> Iterator[Callable[..., FetcherManager]]:
     made = []
 
@@ -89,7 +83,8 @@ def make_manager(
     yield make
     for manager in made:
         manager.stop()
-    await_no_fetchers()
+    own_threads.await_ends(FETCHER)
+    assert own_threads.names(FETCHER) == []
 
 
 @pytest.fixture
@@ -106,34 +101,44 @@ def follow(make_cluster: Callable[..., ReplicaCluster]) -> Follow:
 
 
 def test_local_leaders_share_one_thread(
-    make_manager: Callable[..., FetcherManager], asked: dict[int, threading.Event], follow: Follow
+    make_manager: Callable[..., FetcherManager],
+    asked: dict[int, threading.Event],
+    follow: Follow,
+    own_threads: OwnThreads,
 ) -> None:
     manager = make_manager(one_thread=True)
     follow(manager, TP, 1)
     follow(manager, OTHER, 3)
-    assert fetcher_threads() == ["ek-b2-fetcher"]
+    assert own_threads.names(FETCHER) == ["ek-b2-fetcher"]
     assert asked[1].wait(10)
     assert asked[3].wait(10)
 
 
 def test_remote_leaders_have_a_thread_each(
-    make_manager: Callable[..., FetcherManager], asked: dict[int, threading.Event], follow: Follow
+    make_manager: Callable[..., FetcherManager],
+    asked: dict[int, threading.Event],
+    follow: Follow,
+    own_threads: OwnThreads,
 ) -> None:
     manager = make_manager(one_thread=False)
     follow(manager, TP, 1)
     follow(manager, OTHER, 3)
-    assert fetcher_threads() == ["ek-b2-fetcher-1", "ek-b2-fetcher-3"]
+    assert own_threads.names(FETCHER) == ["ek-b2-fetcher-1", "ek-b2-fetcher-3"]
 
 
 def test_thread_ends_when_nothing_is_followed_and_begins_again(
-    make_manager: Callable[..., FetcherManager], asked: dict[int, threading.Event], follow: Follow
+    make_manager: Callable[..., FetcherManager],
+    asked: dict[int, threading.Event],
+    follow: Follow,
+    own_threads: OwnThreads,
 ) -> None:
     manager = make_manager(one_thread=True)
     follow(manager, TP, 1)
     manager.unfollow([TP])
-    await_no_fetchers()
+    own_threads.await_ends(FETCHER)
+    assert own_threads.names(FETCHER) == []
     follow(manager, TP, 3)
-    assert fetcher_threads() == ["ek-b2-fetcher"]
+    assert own_threads.names(FETCHER) == ["ek-b2-fetcher"]
     assert asked[3].wait(10)
 
 
@@ -142,6 +147,7 @@ def test_nothing_is_followed_after_the_end(
     make_manager: Callable[..., FetcherManager],
     asked: dict[int, threading.Event],
     follow: Follow,
+    own_threads: OwnThreads,
     one_thread: bool,
 ) -> None:
     """The controller may ask for it while the broker stops."""
@@ -152,7 +158,7 @@ def test_nothing_is_followed_after_the_end(
     assert manager.find_state(TP) is None
     follow(manager, OTHER, 1)
     assert manager.find_state(OTHER) is None
-    assert fetcher_threads() == []
+    assert own_threads.names(FETCHER) == []
 
 
 def test_replication_with_real_threads_acknowledges_everything(

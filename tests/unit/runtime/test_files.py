@@ -97,6 +97,8 @@ def test_a_directory_without_a_lock_file_may_be_left_without(tmp_path: Path) -> 
     assert not (tmp_path / ".lock").exists()
 
 
+# Python warns of a fork in a process with threads; those of pytest-xdist or earlier tests may run.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_has_no_lock_and_ends_none(tmp_path: Path) -> None:
     lock = FILES.lock_directory(tmp_path)
     child = os.fork()

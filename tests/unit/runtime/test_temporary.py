@@ -104,6 +104,8 @@ def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(
     directory.remove()
 
 
+# Python warns of a fork in a process with threads; those of pytest-xdist or earlier tests may run.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_removes_nothing(tmp_path: Path) -> None:
     directory = TemporaryDirectory()
     child = os.fork()

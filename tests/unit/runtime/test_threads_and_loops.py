@@ -1,4 +1,5 @@
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -6,9 +7,10 @@ import pytest
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import BackgroundFailure, Failures
-from embedkafka.runtime.locks import RankedLock
+from embedkafka.runtime.locks import LEAF_RANK, RankedLock
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.threads import start_thread
+from tests.doubles.own_threads import OwnThreads
 
 
 def test_a_dying_thread_is_reported_with_its_name_and_traceback() -> None:
@@ -54,7 +56,7 @@ def test_a_loops_state_is_out_of_bounds_for_other_threads() -> None:
 
 
 def test_the_scheduler_runs_what_is_due_when_time_jumps() -> None:
-    clock, failures = ManualClock(), Failures()
+    clock, failures, own_threads = ManualClock(), Failures(), OwnThreads()
     scheduler = ThreadScheduler("ek-b1-background", clock, failures)
     runs = threading.Semaphore(0)
     scheduler.every("tick", 1000, runs.release)
@@ -66,7 +68,7 @@ def test_the_scheduler_runs_what_is_due_when_time_jumps() -> None:
     assert runs.acquire(timeout=10)
     scheduler.shutdown()
     failures.check()
-    assert not [t for t in threading.enumerate() if t.name == "ek-b1-background"]
+    assert own_threads.names() == []
 
 
 def test_a_failing_task_is_recorded_and_runs_again() -> None:
@@ -95,3 +97,18 @@ def test_locks_are_taken_in_rising_rank() -> None:
         pass
     with partition:  # the failed attempt left nothing behind
         pass
+
+
+def test_a_lock_tells_every_thread_whether_it_is_taken() -> None:
+    lock = RankedLock("queue", LEAF_RANK)
+
+    def is_locked_elsewhere() -> bool:
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(lock.locked).result()
+
+    assert not lock.locked()
+    with lock, lock:
+        assert lock.locked()
+        assert is_locked_elsewhere()
+    assert not lock.locked()
+    assert not is_locked_elsewhere()

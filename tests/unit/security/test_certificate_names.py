@@ -47,13 +47,11 @@ def test_anything_else_is_no_rule(rules: str) -> None:
 )
 def test_a_subject_is_spelled_as_in_java(common_name: str, subject: str) -> None:
     pem = CertificateAuthority(datetime.now(UTC)).issue(common_name)
-    certificate = ssl.PEM_cert_to_DER_cert(
-        pem[pem.index("-----BEGIN CERT") :].split("END")[0] + END
-    )
+    certificate = ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERT") :].split(END)[0] + END)
     assert subject_of(certificate) == subject
 
 
-END = "END CERTIFICATE-----\n"
+END = "-----END CERTIFICATE-----\n"
 
 
 def test_attributes_are_reversed_and_unknown_ones_are_numbers() -> None:

@@ -57,8 +57,9 @@ def test_a_transaction_is_written_as_kafka_writes_it() -> None:
     )
 
 
-def test_since_transaction_version_1_there_are_tagged_fields() -> None:
-    record = transaction_record(TRANSACTION, transaction_version=2)
+@pytest.mark.parametrize("transaction_version", [1, 2])
+def test_since_transaction_version_1_there_are_tagged_fields(transaction_version: int) -> None:
+    record = transaction_record(TRANSACTION, transaction_version=transaction_version)
     assert record.value == (
         b"\0\1"
         + struct.pack(">qhib", 1000, 3, 60_000, 1)

@@ -220,6 +220,21 @@ def test_the_first_rebalance_waits_for_company(new_coordinator: type[Coordinator
     assert first.response.generation_id == second.response.generation_id == 1
 
 
+def test_only_a_new_group_waits_longer_when_company_comes(
+    new_coordinator: type[Coordinator],
+) -> None:
+    config = GroupConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3_000)
+    coordinator = new_coordinator(config).lead()
+    member, _ = coordinator.joined()
+    coordinator.advance(3_000)
+    coordinator.leave(member)
+    _, first = coordinator.joined()
+    coordinator.advance(2_000)
+    _, second = coordinator.joined()
+    coordinator.advance(1_000)
+    assert first.response.generation_id == second.response.generation_id == 3
+
+
 def test_the_wait_for_company_ends_with_the_rebalance_timeout(
     new_coordinator: type[Coordinator],
 ) -> None:

@@ -513,7 +513,9 @@ def test_members_commit_and_fetch_with_their_epoch(
 
     assert fetch("m1", 1) == ErrorCode.NONE
     assert fetch("m1", 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert fetch("m1", -1) == ErrorCode.STALE_MEMBER_EPOCH
     assert fetch("x", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert fetch(None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert fetch(None, -1) == ErrorCode.NONE
     consumer.leave()
     assert commit() is ErrorCode.NONE

@@ -13,6 +13,7 @@ from embedkafka.group.config import GroupConfig, MigrationPolicy
 from embedkafka.protocol.codec import decode_versioned, encode_versioned
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from embedkafka.protocol.messages.groups import SyncGroupRequest
 from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -419,6 +420,17 @@ def test_requests_of_old_members_are_checked(
     assert topics.sync(new.id, generation).error is ErrorCode.UNKNOWN_MEMBER_ID
     wrong = topics.sync(old.id, generation, version=5, group=GROUP)
     assert wrong.error is ErrorCode.NONE
+    for protocol_type, protocol_name in (("consumer", None), (None, "range")):
+        unnamed = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=generation,
+            member_id=old.id,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[],
+        )
+        refused = topics.send(topics.service.sync_group, unnamed, 5)
+        assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     other = OldMember(topics, "other", protocols=("sticky", "range"))
     other.join()
     joined = other.waiting.response

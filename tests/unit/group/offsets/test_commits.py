@@ -5,6 +5,7 @@ import pytest
 
 from embedkafka.group.config import GroupConfig
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from embedkafka.protocol.messages.groups import (
     DeleteGroupsRequest,
     OffsetDeleteRequest,
@@ -239,6 +240,30 @@ def test_transactional_commits_check_members_that_are_named(
     assert commit_errors(stranger) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
+def test_transactional_commits_check_the_members_of_a_consumer_group_that_are_named(
+    coordinator: Coordinator, commit_errors: Callable[[Any], list[ErrorCode]]
+) -> None:
+    coordinator.catalog.counts["t"] = 2
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m1",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    heartbeat = coordinator.service.consumer_group_heartbeat
+    joined = coordinator.send(heartbeat, request, "client", "/127.0.0.1", 1)
+    assert joined.response.member_epoch == 1
+    assert commit_errors(txn_commit(coordinator, {T0: 5})) == [ErrorCode.NONE]
+    named = txn_commit(coordinator, {T0: 5}, member="m1", generation=1)
+    assert commit_errors(named) == [ErrorCode.NONE]
+    zombie = txn_commit(coordinator, {T0: 5}, member="m1", generation=0)
+    assert commit_errors(zombie) == [ErrorCode.ILLEGAL_GENERATION]
+    stranger = txn_commit(coordinator, {T0: 5}, member="x", generation=1)
+    assert commit_errors(stranger) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
 # Deleting
 
 
@@ -397,6 +422,16 @@ def test_offsets_of_topics_no_longer_subscribed_expire(expiring: Coordinator) ->
         expiring.advance(DAY_MS // 48 - 1)
         assert expiring.heartbeat(member, 1).error is ErrorCode.NONE
     assert expiring.committed() == {T0: 1}
+
+
+def test_a_group_without_offsets_stays_while_it_has_or_expects_members(
+    expiring: Coordinator,
+) -> None:
+    member = expiring.stable("active", session_ms=1_800_000)
+    expected = expiring.join("expecting", session_ms=1_800_000).response.member_id
+    expiring.advance(600_000)
+    assert expiring.heartbeat(member, 1, group="active").error is ErrorCode.NONE
+    assert expiring.join("expecting", expected).error is ErrorCode.NONE
 
 
 def test_a_commit_may_name_its_own_retention(expiring: Coordinator) -> None:
