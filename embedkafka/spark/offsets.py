@@ -9,9 +9,12 @@ Owner: none; these are functions.
 
 import json
 import re
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import TopicPartition
 
@@ -22,6 +25,19 @@ SourceOptions = Mapping[str, str]
 _BOOTSTRAP: Final = "kafka.bootstrap.servers"
 _ISOLATION: Final = "kafka.isolation.level"
 _LEAST_TIMEOUT_S: Final = 0.1
+_FIRST_TRY_S: Final = 1.0
+"""A leader that has died never answers, and the next one is not asked before this time is up."""
+_BETWEEN_TRIES_S: Final = 0.02
+_LEADER_MOVED: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
 _SECURITY: Final = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
 
 
@@ -99,22 +115,72 @@ def ask_ends(
     admin: Any, partitions: Collection[TopicPartition], *, is_committed: bool, timeout_s: float
 ) -> dict[TopicPartition, int]:
     """The present ends of partitions. Any: confluent-kafka's `AdminClient` has no types."""
-    import confluent_kafka
     from confluent_kafka.admin import OffsetSpec
 
-    if not partitions:
-        return {}
     latest: Any = OffsetSpec.latest
+    return ask_offsets(admin, partitions, latest(), is_committed=is_committed, timeout_s=timeout_s)
+
+
+def ask_offsets(
+    admin: Any,
+    partitions: Collection[TopicPartition],
+    which: Any,
+    *,
+    is_committed: bool,
+    timeout_s: float,
+) -> dict[TopicPartition, int]:
+    """One offset of each partition; `which` is an `OffsetSpec`.
+
+    librdkafka asks the leaders that it last heard of, once. A partition whose leader has moved is
+    asked for again, as Java's Admin does, until `timeout_s` has passed.
+
+    Raises:
+        KafkaException: a broker refused, or did not answer in time.
+    """
+    import confluent_kafka
+
     level = confluent_kafka.IsolationLevel
-    futures = admin.list_offsets(
-        {confluent_kafka.TopicPartition(*partition): latest() for partition in partitions},
-        isolation_level=level.READ_COMMITTED if is_committed else level.READ_UNCOMMITTED,
-        request_timeout=max(timeout_s, _LEAST_TIMEOUT_S),
-    )
-    return {
-        TopicPartition(partition.topic, partition.partition): future.result().offset
-        for partition, future in futures.items()
-    }
+    deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
+    try_s = _FIRST_TRY_S
+    found: dict[TopicPartition, int] = {}
+    while missing := [each for each in partitions if each not in found]:
+        left_s = max((deadline_ms - REAL_TIME.monotonic_ms()) / 1000, _LEAST_TIMEOUT_S)
+        futures = admin.list_offsets(
+            {confluent_kafka.TopicPartition(*each): which for each in missing},
+            isolation_level=level.READ_COMMITTED if is_committed else level.READ_UNCOMMITTED,
+            request_timeout=min(left_s, try_s),
+        )
+        for partition, future in futures.items():
+            if (offset := _find_offset(future)) is not None:
+                found[TopicPartition(partition.topic, partition.partition)] = offset
+        if len(found) < len(partitions):
+            if REAL_TIME.monotonic_ms() > deadline_ms:
+                raise confluent_kafka.KafkaException(_no_leader_answers(partitions, found))
+            threading.Event().wait(_BETWEEN_TRIES_S)
+            admin.list_topics(timeout=left_s)  # learns of new leaders
+            try_s *= 2
+    return found
+
+
+def _find_offset(future: Any) -> int | None:
+    """The answer of a leader; None if another leads now, or if it did not answer in time."""
+    import confluent_kafka
+
+    try:
+        offset: int = future.result().offset
+    except confluent_kafka.KafkaException as error:
+        if error.args[0].code() in _LEADER_MOVED:
+            return None
+        raise
+    return offset if offset >= 0 else None  # -1001 without a word: the leader did not answer
+
+
+def _no_leader_answers(partitions: Collection[TopicPartition], found: Offsets) -> Any:
+    """Any: confluent-kafka has no types."""
+    from confluent_kafka import KafkaError
+
+    silent = ", ".join(str(each) for each in sorted(set(partitions) - found.keys()))
+    return KafkaError(KafkaError._TIMED_OUT, f"no leader answers for {silent}")
 
 
 def choose_partitions(options: SourceOptions, known: Mapping[str, set[int]]) -> set[TopicPartition]:

@@ -1,12 +1,13 @@
 """What a test can ask a cluster for as values: ends, partitions, groups and lag."""
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import EmbeddedKafka, InvalidArgument, TopicPartition
-from tests.cluster.traffic import make_consumer
+from embedkafka.spark.offsets import ask_ends
+from tests.cluster.traffic import PATIENT, make_consumer
 
 
 def test_groups_and_their_lag_are_values(kafka: EmbeddedKafka) -> None:
@@ -14,7 +15,7 @@ def test_groups_and_their_lag_are_values(kafka: EmbeddedKafka) -> None:
     for partition in (0, 0, 0, 1):
         orders.send("x", partition=partition)
     assert kafka.groups() == []
-    consumer = make_consumer(kafka, "readers", **{"client.id": "shop"})
+    consumer = make_consumer(kafka, "readers", **PATIENT, **{"client.id": "shop"})
     consumer.subscribe(["orders"])
     while (message := consumer.poll(30)) is None or message.error() or message.partition() == 1:
         pass
@@ -52,6 +53,36 @@ def test_a_topic_knows_its_ends_and_partitions(kafka: EmbeddedKafka) -> None:
         orders.end_offsets()
 
 
+@pytest.mark.parametrize(
+    "error", ["NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE"]
+)
+def test_ends_are_asked_for_again_if_the_leader_has_moved(kafka: EmbeddedKafka, error: str) -> None:
+    orders = kafka.topic("orders", partitions=2)
+    orders.send("x", partition=1)
+    with kafka.faults.error("LIST_OFFSETS", error, times=3) as fault:
+        assert orders.end_offsets() == {0: 0, 1: 1}
+    assert fault.hits == 3
+
+
+def test_ends_are_asked_for_again_if_the_leader_has_died(kafka: EmbeddedKafka) -> None:
+    kafka.topic("orders", replication=3).send("x")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.list_topics(timeout=30)
+    kafka.broker(kafka.leader_of("orders", 0)).kill()
+    first = TopicPartition("orders", 0)
+    assert ask_ends(admin, [first], is_committed=False, timeout_s=30) == {first: 1}
+
+
+def test_a_leader_that_never_answers_is_no_end(kafka: EmbeddedKafka) -> None:
+    kafka.topic("orders")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    with (
+        kafka.faults.drop_reply("LIST_OFFSETS", times=None),
+        pytest.raises(KafkaException, match="no leader answers for orders-0"),
+    ):
+        ask_ends(admin, [TopicPartition("orders", 0)], is_committed=False, timeout_s=0.2)
+
+
 def test_a_plain_read_leaves_no_trace(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders")
     orders.send("x")
@@ -61,7 +92,7 @@ def test_a_plain_read_leaves_no_trace(kafka: EmbeddedKafka) -> None:
     assert kafka.requests("FindCoordinator", since=mark) == []
     assert "answers with errors" not in kafka.report()
     assert "__consumer_offsets" not in kafka.describe()
-    consumer = make_consumer(kafka, "readers")
+    consumer = make_consumer(kafka, "readers", **PATIENT)
     consumer.subscribe(["orders"])
     kafka.await_group_stable("readers")
     consumer.close()

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
+from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import dataclass
+from embedkafka.spark.offsets import ask_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,22 +106,22 @@ def _ask_librdkafka(settings: Mapping[str, str], topic: str) -> dict[int, Offset
     # Any: confluent-kafka has no types.
     admin: Any = AdminClient({**connection, "bootstrap.servers": servers, "log_level": 2})
     specs: Any = OffsetSpec
-    level = getattr(confluent_kafka.IsolationLevel, _isolation(settings).upper())
     try:
         topics = admin.list_topics(timeout=_TIMEOUT_S).topics
         if topic not in topics:
             raise ConfigError(no_such_topic(topic, set(topics)))
 
+        partitions = [TopicPartition(topic, number) for number in topics[topic].partitions]
+
         def ask(which: Any) -> dict[int, int]:
-            futures = admin.list_offsets(
-                {
-                    confluent_kafka.TopicPartition(topic, number): which
-                    for number in topics[topic].partitions
-                },
-                isolation_level=level,
-                request_timeout=_TIMEOUT_S,
+            offsets = ask_offsets(
+                admin,
+                partitions,
+                which,
+                is_committed=_isolation(settings) == "read_committed",
+                timeout_s=_TIMEOUT_S,
             )
-            return {each.partition: future.result().offset for each, future in futures.items()}
+            return {each.partition: offset for each, offset in offsets.items()}
 
         return _ranges(ask(specs.earliest()), ask(specs.latest()))
     except confluent_kafka.KafkaException as error:
