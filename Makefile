@@ -2,25 +2,34 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# setuptools warns of every editable installation.
-PIP := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# uv, where it is installed, takes a third of pip's time. setuptools warns of every editable installation.
+PIP := $(if $(shell command -v uv), \
+	uv pip install --quiet --python $(BIN)/python, \
+	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check)
+PYSPARK := $(shell grep -o "pyspark==[0-9.]*" pyproject.toml)
 PYTEST := $(BIN)/python -m pytest
+DEMO_STAMP := $(VENV)/.ready-for-demo
 STAMP := $(VENV)/.ready
 SITE_VENV := $(VENV)/site
 
-.PHONY: help setup hooks demo test check lint types layers unit tidy wire wire-oracle spark real-clusters chaos sim fuzz slow kerberos \
-	nightly matrix coverage release-check docs site bench bench-quick clean
+.PHONY: help setup hooks demo test gates check lint types layers unit tidy wire wire-oracle spark real-clusters chaos sim fuzz slow \
+	kerberos nightly mutants matrix coverage release-check docs site bench bench-quick clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
 
 setup: $(STAMP) ## create the virtual environment
 
-$(STAMP): pyproject.toml pytest_plugin/pyproject.toml
-	@echo "setting up $(VENV) (once, about a minute)"
+$(DEMO_STAMP): pyproject.toml
+	@echo "setting up $(VENV) (once, under a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --upgrade 'pip>=25.1'
-	@$(PIP) --editable '.[spark,zookeeper,pytest]' --editable pytest_plugin --group test --group check
+	@$(PIP) --editable . $(PYSPARK)
+	@touch $@
+
+$(STAMP): $(DEMO_STAMP)
+	@echo "installing what the tests need (once, half a minute)"
+	@$(PIP) --upgrade 'pip>=25.1' # the first that knows dependency groups
+	@$(PIP) --editable '.[zookeeper,pytest]' --group test --group check
 	@touch $@
 
 # A dependency group that only one target needs, installed when that target first runs.
@@ -31,13 +40,16 @@ $(VENV)/.ready-%: $(STAMP)
 hooks: setup ## run the quick checks before every commit (pre-commit)
 	@$(BIN)/pre-commit install
 
-demo: setup ## run three brokers and a Structured Streaming job in one process
+demo: $(DEMO_STAMP) ## run three brokers and a Structured Streaming job in one process
 	@$(BIN)/python examples/orders/demo.py
 
-test: setup ## run everything that CI runs on a push
-	@ci/run.sh
+test: setup ## test embedkafka on its own, without Apache Kafka; SHUFFLE=7 in another order
+	@ci/run.sh test
 
-nightly: setup ## run everything that CI runs at night, about two hours
+gates: setup ## run what CI runs after `make test` on every push: Apache Kafka, more of Spark, installing
+	@ci/run.sh gates
+
+nightly: setup ## run everything there is
 	@ci/run.sh nightly
 
 check: setup lint types layers unit ## check format, lint, types and import layers, run the unit tests
@@ -53,20 +65,20 @@ layers:
 	@$(BIN)/lint-imports
 
 unit:
-	$(PYTEST) -q -n 2 tests/unit
+	$(PYTEST) -q $(if $(SHUFFLE),--shuffle $(SHUFFLE)) tests/unit tests/cluster/test_mistakes.py
 
 tidy: setup ## run the quick part of tests/tidy: seams, documents, workflows
-	$(PYTEST) -q -m "not slow and not spark" tests/tidy \
-		$(addprefix --ignore tests/tidy/,test_benchmarks.py test_commands.py test_packaging.py test_snippets.py)
+	$(PYTEST) -q -m "not slow and not gate and not spark" tests/tidy \
+		$(addprefix --ignore tests/tidy/,test_benchmarks.py test_commands.py test_snippets.py)
 
 wire: setup ## test embedkafka with stock clients and raw frames
 	$(PYTEST) tests/wire
 
 wire-oracle: setup ## run the wire tests on Apache Kafka as well
-	$(PYTEST) tests/wire --oracle
+	$(PYTEST) tests/wire --oracle -m "not slow"
 
 spark: setup ## test embedkafka with Spark's own connector
-	$(PYTEST) tests/spark examples
+	$(PYTEST) -m "not slow" tests/spark examples
 
 real-clusters: setup ## run examples and audits on Apache Kafka, a standalone Spark cluster and Spark Connect
 	$(PYTEST) -m "slow or not slow" tests/real_clusters
@@ -83,7 +95,7 @@ matrix: $(VENV)/.ready-matrix ## run the tests on every supported Python and PyS
 coverage: $(VENV)/.ready-coverage ## measure branch coverage of unit, sim, wire and cluster tests; html in build/coverage
 	@ci/coverage.sh
 
-release-check: $(VENV)/.ready-release ## build sdists and wheels, install them in fresh environments, run the demo; TAG=v0.1.0
+release-check: $(VENV)/.ready-release ## build sdist and wheel, install the wheel in a fresh environment, run the demo; TAG=v0.1.0
 	@ci/release-check.sh $(TAG)
 
 docs: setup ## write the generated pages of docs/ from the code
@@ -109,6 +121,9 @@ sim: setup ## simulate clusters without threads, exactly repeatable by seed; SEE
 
 fuzz: setup ## feed hostile input to decoders, logs and a running broker; INPUTS=… SEED=… ONLY=decoders|batches|broker
 	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
+mutants: setup ## flip decisions one at a time and see that a unit test fails; SEED=… COUNT=…
+	$(BIN)/python -m tests.mutants --count $(or $(COUNT),40) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## compare with Apache Kafka, about 15 minutes; ARGS="--themes groups --rounds 3"
 	$(BIN)/python -m benchmarks $(ARGS)

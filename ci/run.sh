@@ -1,23 +1,30 @@
 #!/usr/bin/env bash
-# Runs the stages of this project's CI, all of them even if one fails, and prints what each took: its
-# time, and its CPU time, which does not depend on what runs beside it.
+# Runs stages of the tests side by side, and prints what each took: its time, and its CPU time, which
+# does not depend on what runs beside it.
 #
-#   ci/run.sh                every push
-#   ci/run.sh nightly        every night
+#   ci/run.sh test           what contributors run; needs no Apache Kafka
+#   ci/run.sh gates          what CI runs after it on every push
+#   ci/run.sh nightly        everything there is, one stage after the other
 #   ci/run.sh check spark    only these
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# The longest come first.
-every_push=(wire spark plugin cluster check tidy takeover chaos)
-every_night=("${every_push[@]}" slow no-sendfile hasty oracle-3.9 differences rounds histories fuzz kerberos demo docs coverage release bench)
+# Quick news comes first, then the longest.
+test=(check spark plugin cluster wire docs chaos)
+gates=(oracle more-spark install takeover)
+nightly=("${test[@]}" "${gates[@]}" slow tours drawn shuffled no-sendfile hasty oracle-3.9 differences rounds histories fuzz mutants kerberos demo pages coverage release bench)
 
+night=''
 case "${1-}" in
-    "") stages=("${every_push[@]}") ;;
-    nightly) stages=("${every_night[@]}") ;;
+    test) stages=("${test[@]}") ;;
+    gates) stages=("${gates[@]}") ;;
+    nightly) stages=("${nightly[@]}") night=yes ;;
     *) stages=("$@") ;;
 esac
 make setup || exit 1
+
+# Tests start hundreds of Python processes. Without bytecode, each would compile all that it imports.
+unset PYTHONDONTWRITEBYTECODE
 
 # Debian's packages that tests of a stage need. Without them, these tests are skipped.
 packages_of() { # <stage>
@@ -36,8 +43,7 @@ fi
 
 # A stage that hangs ends after this time, long before the machine's own limit would end the whole
 # run without a word. SIGABRT makes every Python process write the stacks of its threads.
-limit=${STAGE_LIMIT-30m}
-[ "${1-}" = nightly ] && limit=3h
+limit=${STAGE_LIMIT-$([ "$night" ] && echo 3h || echo 30m)}
 export PYTHONFAULTHANDLER=1
 run_stage() { # <stage>
     timeout --signal=ABRT --kill-after=60 "$limit" ci/stage.sh "$1" &
@@ -48,44 +54,56 @@ run_stage() { # <stage>
     return "$status"
 }
 
-# Stages wait much of their time, so there is one more at a time than there are cores. At night, chaos
-# and benchmarks need the machine to themselves. Each stage has its own temporary directory, because
-# tests look there for leftovers of clusters.
-at_a_time=$(($(nproc) + 1))
-[ "${1-}" = nightly ] && at_a_time=1
+# Stages wait about half of their time, so there are twice as many at a time as there are cores. At
+# night, chaos and benchmarks need the machine to themselves. Each stage has its own temporary
+# directory, because tests look there for leftovers of clusters.
+at_a_time=$([ "$night" ] && echo 1 || echo $((2 * $(nproc))))
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+stop_all() { kill $(cat "$logs"/*.pid) 2> /dev/null; }
 # A stage has a process group of its own, which a terminal's Ctrl-C does not reach.
-trap 'kill $(cat "$logs"/*.pid) 2> /dev/null; exit 130' INT TERM
+trap 'stop_all; exit 130' INT TERM
 
 run_logged() { # <stage>
     local outcome=passed TIMEFORMAT='%0R %0U %0S'
     mkdir "$logs/$1.tmp"
     { time TMPDIR="$logs/$1.tmp" run_stage "$1" > "$logs/$1.log" 2>&1; } 2> "$logs/$1.time" || outcome=FAILED
+    [ -e "$logs/stopped" ] && outcome=stopped
     read -r real user system < "$logs/$1.time"
     printf '%-11s %-7s %4d s %5d CPU s\n' "$1" "$outcome" "$real" "$((user + system))" > "$logs/$1.summary"
+    [ "$outcome" = stopped ] && return
     printf '::group::%s\n%s\n::endgroup::\n%s\n' "$1" "$(cat "$logs/$1.log")" "$(cat "$logs/$1.summary")"
 }
 
+# The first failure ends a run of CI by day: nothing that comes after it would land.
+wait_for_one() {
+    wait -n
+    if [ -n "${CI-}" ] && [ -z "$night" ] && grep -qs FAILED "$logs"/*.summary; then
+        touch "$logs/stopped"
+        stop_all
+    fi
+}
+
+begun=$SECONDS
 for stage in "${stages[@]}"; do
-    while (($(jobs -rp | wc -l) >= at_a_time)); do wait -n; done
+    while (($(jobs -rp | wc -l) >= at_a_time)); do wait_for_one; done
+    [ -e "$logs/stopped" ] && break
     echo "$stage begins"
     run_logged "$stage" &
 done
-wait
+while (($(jobs -rp | wc -l))); do wait_for_one; done
 
 echo
-failed=0
 ended_badly=()
 for stage in "${stages[@]}"; do
-    cat "$logs/$stage.summary" || failed=1
-    grep -q passed "$logs/$stage.summary" && continue
-    failed=1
-    ended_badly+=("$stage")
+    cat "$logs/$stage.summary" 2> /dev/null || echo "$stage did not run"
+    grep -qs 'passed\|stopped' "$logs/$stage.summary" || ended_badly+=("$stage")
 done
-# Once more at the end, where whoever sees only the last lines of a log finds it.
+echo "all of it   $((SECONDS - begun)) s"
+# Repeats failures last, for those who see only the end of a log.
 for stage in "${ended_badly[@]}"; do
+    [ -e "$logs/$stage.log" ] || continue
     printf '\n%s ended so:\n' "$stage"
     tail -n 200 "$logs/$stage.log"
 done
-exit "$failed"
+((${#ended_badly[@]} == 0))

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# Runs one stage of this project's CI, as ci/run.sh asks for it.
+# Runs one stage of the tests, as ci/run.sh asks for it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-tests() { .venv/bin/python -m pytest -q --durations 10 --durations-min 5 "$@"; }
+# In CI the first failure ends a stage, so that its output comes last. SHUFFLE is a seed for the order.
+tests() { .venv/bin/python -m pytest -q --durations 10 --durations-min 5 ${CI:+-x} ${SHUFFLE:+--shuffle "$SHUFFLE"} "$@"; }
 
 # The session of the first run leaves an archive of classes, from which those of the second start.
 spark() {
-    local failed=0 first=tests/spark/test_snippets.py
-    EMBEDKAFKA_SPARK_ARCHIVE=new tests "$first" || failed=1
-    tests tests/spark tests/real_clusters examples --ignore "$first" || failed=1
-    return "$failed"
+    local first=tests/spark/test_snippets.py demo=examples/orders/tests/test_job.py::test_the_demo_shows_its_result
+    tests "$first" && tests tests/spark examples --ignore "$first" --deselect "$demo"
 }
 
 # consumer-groups is left out: Kafka's assignor chooses among equals by the order of hash maps.
@@ -23,25 +22,35 @@ differences() {
 }
 
 case "${1-}" in
+    # make test
     check) make check ;;
-    wire) tests tests/wire --oracle ;;
-    cluster) tests tests/cluster tests/streams ;;
-    tidy) tests -n 2 tests/tidy ;;
-    takeover) tests -m slow tests/cluster/test_kafka_takes_over.py ;;
-    chaos) tests tests/sim tests/chaos tests/fuzz ;;
+    wire) tests tests/wire ;;
+    cluster) tests -n 2 --dist loadfile tests/cluster --ignore tests/cluster/test_mistakes.py ;; # which is in check
     plugin) tests tests/plugin tests/page ;;
     spark) spark ;;
+    docs) tests tests/tidy ;;
+    chaos) tests tests/sim tests/chaos tests/fuzz ;;
+    # make gates
+    oracle) tests tests/wire --oracle -m "gate and not slow" ;;
+    more-spark) tests tests/spark tests/plugin -m "gate and not slow" && make demo ;;
+    install) make .venv/.ready-uv && tests tests/tidy tests/streams tests/cluster -m "gate and not slow" ;;
+    takeover) tests tests/cluster/test_kafka_takes_over.py -m slow ;;
+    # make nightly
     slow) make slow ;;
+    tours) tests tests/wire --oracle -m slow -k "apache and (tour or damaged)" --ignore tests/wire/test_admin_tour.py ;;
+    drawn) tests tests/unit --new-examples ;;
+    shuffled) tests tests/unit tests/wire tests/cluster --shuffle ;;
     no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
     hasty) tests tests/wire tests/cluster --hasty -m "not java and not slow and not spark" ;;
-    oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 -k apache ;;
+    oracle-3.9) tests tests/wire --oracle --oracle-version 3.9.2 -m "gate and not slow" -k apache ;;
     differences) differences ;;
     rounds) make chaos ROUNDS=200 ;;
     histories) make sim SEEDS=5000 ;;
     fuzz) make fuzz INPUTS=200000 ;;
+    mutants) .venv/bin/python -m tests.mutants || [ $? = 3 ] ;; # survivors are a list of missing tests
     kerberos) if [ -x /usr/sbin/krb5kdc ]; then make kerberos; else echo "skipped: no KDC"; fi ;;
     demo) make demo ;;
-    docs) make docs && git diff --exit-code docs ;;
+    pages) make docs && git diff --exit-code docs ;;
     coverage) make coverage ;;
     release) make release-check ;;
     bench) make bench-quick ;;

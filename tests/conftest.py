@@ -1,3 +1,5 @@
+import gc
+import random
 import signal
 import sys
 
@@ -16,14 +18,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Timing on a busy machine says nothing about the code, so examples have no deadline. Our
 # function-scoped fixtures hand out something fresh for each example.
 settings.register_profile(
-    "unhurried",
+    "new-examples",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    database=None,
+    print_blob=True,
 )
-settings.load_profile("unhurried")
+settings.register_profile(
+    "same-examples", settings.get_profile("new-examples"), derandomize=True, max_examples=50
+)
+settings.load_profile("same-examples")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--new-examples",
+        action="store_true",
+        help="draw new examples for property tests instead of repeating the same ones",
+    )
+    parser.addoption(
+        "--shuffle",
+        metavar="SEED",
+        type=int,
+        nargs="?",
+        const=-1,
+        help="shuffle modules, and the tests of each; without a SEED, draw one",
+    )
     parser.addoption(
         "--hasty",
         action="store_true",
@@ -32,12 +52,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--new-examples", default=False):
+        settings.load_profile("new-examples")
+    if config.getoption("--shuffle", default=None) == -1:
+        config.option.shuffle = random.SystemRandom().randrange(10**6)
     if config.getoption("--hasty", default=False):
         sys.setswitchinterval(HASTY_S)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives tests of Java the time that Maven may need to download, on a machine that is new."""
-    for item in items:
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("--shuffle", default=None)
+    return None if seed is None else f"--shuffle {seed}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--shuffle", default=None)
+    if seed is not None:
+        _shuffle(items, random.Random(seed))
+    for item in items:  # the time that Maven may need to download, on a machine that is new
         if item.get_closest_marker("java") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
+
+
+def pytest_collection_finish() -> None:
+    """Spares the million objects of the collection each later run of the garbage collector."""
+    if sys.version_info < (3, 14):  # there, Hypothesis asks the collector for one of them
+        gc.collect()
+        gc.freeze()
+
+
+def _shuffle(items: list[pytest.Item], rng: random.Random) -> None:
+    """Keeps the tests of a module together, because they share fixtures."""
+    places = {path: rng.random() for path in sorted({item.path for item in items})}
+    items.sort(key=lambda item: (places[item.path], rng.random()))

@@ -1,7 +1,6 @@
 """No acknowledged record is lost and no transaction is torn, whatever happens to the cluster.
 
-A few rounds from a random seed. `python -m tests.chaos --seed S` repeats one, and `make chaos
-SEED=… ROUNDS=…` runs more.
+The known cases and the same seeds each time; `make chaos` draws others, and so does CI at night.
 """
 
 from pathlib import Path
@@ -11,13 +10,12 @@ import pytest
 from tests.chaos.__main__ import ROUND_S, run_rounds
 from tests.chaos.plan import CASES
 
+SEEDS = (3,)
+"""With turns of the usual length: short ones look for faults, which is for the night."""
+
 
 @pytest.mark.timeout(10 * ROUND_S)
-def test_rounds_of_chaos(
-    chaos_seed: int, chaos_rounds: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    rounds = [(chaos_seed, case) for case in CASES]
-    rounds += [(seed, None) for seed in range(chaos_seed, chaos_seed + chaos_rounds)]
-    with capfd.disabled():  # show the seed whatever happens
-        print(f"\nchaos: seed {chaos_seed}, {chaos_rounds} rounds and {len(CASES)} known cases")
+def test_rounds_of_chaos(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rounds = [*((SEEDS[0], case) for case in CASES), *((seed, None) for seed in SEEDS)]
+    with capfd.disabled():  # show the rounds while they run
         assert run_rounds(rounds, 2, tmp_path / "evidence"), "some rounds failed: see above"

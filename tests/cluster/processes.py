@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.lifecycle.ensemble import RealEnsemble
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.protocol.messages.core import MetadataRequest, ProduceRequest
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures
@@ -128,10 +129,26 @@ class Processes:
     def topic(self, name: str, partitions: int = 1) -> Topic:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(name, partitions, 3)])[name].result(PATIENCE_S)
+        for broker_id in self._running:
+            self.await_fact(partial(self._knows, broker_id, name), f"{name} on {broker_id}")
         return self.existing_topic(name)
+
+    def _knows(self, broker_id: int, topic: str) -> bool:
+        asked = MetadataRequest(topics=[MetadataRequest.Topic(name=topic)])
+        (found,) = self._call(broker_id, asked, 9).topics
+        return found.error_code == ErrorCode.NONE
 
     def existing_topic(self, name: str) -> Topic:
         return Topic(name, self.bootstrap_servers, Clients(self.bootstrap_servers))
+
+    def _call(self, broker_id: int, request: Any, version: int) -> Any:
+        """Asks exactly this broker."""
+        host, _, port = self._addresses[broker_id].rpartition(":")
+        client = BrokerClient(host, int(port), SystemClock(), "exactly-this-broker")
+        try:
+            return client.call(request, version)
+        finally:
+            client.close()
 
     def produce_to(self, broker_id: int, topic: str, value: bytes) -> ErrorCode:
         """Writes one record with acks=1 to exactly this broker; returns the error code."""
@@ -144,12 +161,7 @@ class Processes:
             timeout_ms=5_000,
             topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
         )
-        host, _, port = self._addresses[broker_id].rpartition(":")
-        client = BrokerClient(host, int(port), SystemClock(), "exactly-this-broker")
-        try:
-            answer = client.call(request, 9)
-        finally:
-            client.close()
+        answer = self._call(broker_id, request, 9)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     # -- inspection

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
-from tests.cluster.traffic import make_consumer, make_producer, send
+from tests.cluster.traffic import PATIENT, make_consumer, make_producer, send
 
 
 def test_a_leader_moves_where_it_is_told(kafka: EmbeddedKafka) -> None:
@@ -93,7 +93,7 @@ def test_the_offsets_of_a_group_expire(kafka: EmbeddedKafka) -> None:
 def test_the_offsets_of_members_do_not_expire(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders")
     orders.send("a")
-    consumer = make_consumer(kafka, "readers", **{"enable.partition.eof": False})
+    consumer = make_consumer(kafka, "readers", **PATIENT, **{"enable.partition.eof": False})
     consumer.subscribe(["orders"])
     consumer.commit(message=consumer.poll(30), asynchronous=False)
     with pytest.raises(EmbedKafkaError, match="members still subscribe"):

@@ -2,8 +2,8 @@
 
 import itertools
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.zk import paths
 from tests.cluster.traffic import make_producer, send
+from tests.doubles.own_threads import OwnThreads
 from tests.wire.clients import eventually
 
 VERBS = {
@@ -99,7 +100,9 @@ def test_a_broker_takes_another_port_when_its_own_was_taken(kafka: EmbeddedKafka
     handle = kafka.broker(1)
     host, port = handle.address.split(":")
     handle.kill()
-    with socket.create_server((host, int(port))):
+    with ExitStack() as taken:
+        with suppress(OSError):  # another program has it, which will do
+            taken.enter_context(socket.create_server((host, int(port))))
         handle.start()
         assert handle.address != f"{host}:{port}"
         kafka.topic("orders", replication=3).send("found")
@@ -137,22 +140,20 @@ def test_a_killed_broker_resets_its_connections(kafka: EmbeddedKafka) -> None:
                 continue
 
 
-def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread(kafka: EmbeddedKafka) -> None:
-    handle = kafka.broker(3)
-    directory = handle._lifecycle.require_broker().spec.log_dirs[0]
-    kafka.topic("orders", partitions=3, replication=3).send_many(["a", "b", "c"])
-    handle.kill()
-    assert not (directory / ".kafka_cleanshutdown").exists()
-    assert threads_of(3) == []
-    handle.start()
-    handle.stop()
-    assert (directory / ".kafka_cleanshutdown").exists()
-    assert threads_of(3) == []
-
-
-def threads_of(broker_id: int) -> list[str]:
-    prefix = f"ek-b{broker_id}-"
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith(prefix)]
+def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread() -> None:
+    own_threads = OwnThreads()
+    with EmbeddedKafka(brokers=3) as kafka:
+        handle = kafka.broker(3)
+        directory = handle._lifecycle.require_broker().spec.log_dirs[0]
+        kafka.topic("orders", partitions=3, replication=3).send_many(["a", "b", "c"])
+        assert own_threads.names("ek-b3-") != []
+        handle.kill()
+        assert not (directory / ".kafka_cleanshutdown").exists()
+        assert own_threads.names("ek-b3-") == []
+        handle.start()
+        handle.stop()
+        assert (directory / ".kafka_cleanshutdown").exists()
+        assert own_threads.names("ek-b3-") == []
 
 
 def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka: EmbeddedKafka) -> None:

@@ -1,5 +1,7 @@
 """A busy thread does not keep its cluster, or a command, from ending."""
 
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -9,18 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from embedkafka import BackgroundFailure, EmbeddedKafka
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.headers import encode_request_header
 from embedkafka.runtime import threads
 from embedkafka.server.dispatch import Dispatcher
-from tests.cluster.footprint import our_directories, our_threads, refuses
+from tests.cluster.footprint import our_directories, refuses
+from tests.doubles.own_threads import OwnThreads
 
 PATIENCE_S = 60
 
+_HEADER = encode_request_header(ApiKey.API_VERSIONS, 0, 1, "spin")
+SPIN = struct.pack(">i", len(_HEADER)) + _HEADER
+"""A request whose handler never returns. Stock clients would send theirs to several brokers."""
+
 #: `embedkafka` with handlers that never return from a request of the client `spin`.
 RUNNER = """
+import os
 import sys
+from pathlib import Path
 from embedkafka.runtime import threads
 from embedkafka.server.dispatch import Dispatcher
 
@@ -29,7 +39,7 @@ handle = Dispatcher.handle
 
 def spin(self, request):
     if b"spin" in bytes(request.frame):
-        print("SPINNING", flush=True)
+        Path(os.environ["TMPDIR"], "spins").touch()
         while True:
             pass
     handle(self, request)
@@ -39,23 +49,26 @@ from embedkafka.cli import main
 sys.exit(main())
 """
 
-SENDS_SPIN = """
+#: Ends once a handler spins.
+SENDS_SPIN = f"""
 import os
-from confluent_kafka.admin import AdminClient
-admin = AdminClient({
-    "bootstrap.servers": os.environ["EMBEDKAFKA_BOOTSTRAP"], "client.id": "spin", "log_level": 0
-})
-try:
-    admin.list_topics(timeout=1)
-except Exception:
-    pass
+import socket
+import time
+from pathlib import Path
+host, _, port = os.environ["EMBEDKAFKA_BOOTSTRAP"].rpartition(":")
+with socket.create_connection((host, int(port))) as client:
+    client.sendall({SPIN!r})
+    while not Path(os.environ["TMPDIR"], "spins").exists():
+        time.sleep(0.01)
 """
 
 
 class Spinning:
-    """Handlers that compute until the test releases them."""
+    """A handler that computes until the test releases it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.own_threads = OwnThreads()
         self.spins = threading.Event()
         self.ends = threading.Event()
         handle = Dispatcher.handle
@@ -69,31 +82,16 @@ class Spinning:
             handle(dispatcher, request)
 
         monkeypatch.setattr(Dispatcher, "handle", spin)
-        monkeypatch.setattr(threads, "PATIENCE_S", 0.5)
 
-    def begin(self, kafka: EmbeddedKafka) -> None:
-        self._client = AdminClient(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "log_level": 0,
-                "client.id": "spin",
-            }
-        )
-        self._asking = threading.Thread(target=self._ask)
-        self._asking.start()
-        assert self.spins.wait(PATIENCE_S)
-
-    def _ask(self) -> None:
-        try:
-            self._client.list_topics(timeout=PATIENCE_S)
-        except Exception:
-            pass  # the cluster is closed
-
-
-def await_ends(besides: Any = None) -> None:
-    for thread in threading.enumerate():
-        if thread.name.startswith("ek-") and thread is not besides:
-            thread.join(PATIENCE_S)
+    def close_around(self, kafka: EmbeddedKafka) -> None:
+        """Lets a handler of the first broker spin, and closes the cluster with little patience."""
+        host, _, port = kafka.bootstrap_servers.split(",")[0].rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(SPIN)
+            assert self.spins.wait(PATIENCE_S)
+            with self._monkeypatch.context() as patched:
+                patched.setattr(threads, "PATIENCE_S", 0.5)
+                kafka.close()
 
 
 @pytest.fixture
@@ -102,30 +100,28 @@ def spinning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Spinni
     spinning = Spinning(monkeypatch)
     yield spinning
     spinning.ends.set()
-    await_ends()
+    spinning.own_threads.await_ends()
 
 
 @pytest.mark.parametrize("handlers", [0, 2])
 def test_a_cluster_ends_though_a_handler_does_not(spinning: Spinning, handlers: int) -> None:
     kafka = EmbeddedKafka(brokers=2, config={"num.io.threads": handlers}).start()
     addresses = kafka.bootstrap_servers.split(",")
-    spinning.begin(kafka)
-    kafka.close()
+    spinning.close_around(kafka)
     assert all(map(refuses, addresses))
     assert our_directories() == set()
     name = spinning.thread.name
     assert ("processor" in name) == (handlers == 0)
     with pytest.raises(BackgroundFailure, match=rf"(?s)thread {name}: .*is still at.*in spin"):
         kafka.check()
-    await_ends(besides=spinning.thread)  # on a busy machine they take a while
-    assert our_threads() == {name}
+    spinning.own_threads.await_ends(besides=spinning.thread)  # a busy machine takes a while
+    assert spinning.own_threads.names() == [name]
 
 
 def test_what_a_busy_broker_keeps_is_left_in_order(spinning: Spinning, tmp_path: Path) -> None:
     kafka = EmbeddedKafka(data_dir=tmp_path / "data").start()
     kafka.topic("orders").send("kept")
-    spinning.begin(kafka)
-    kafka.close()
+    spinning.close_around(kafka)
     with EmbeddedKafka(data_dir=tmp_path / "data") as again:
         assert [message.text for message in again.existing_topic("orders").read()] == ["kept"]
 
@@ -141,12 +137,13 @@ def test_serve_ends_with_its_stdin_though_a_handler_does_not(tmp_path: Path) -> 
     )
     with serve:
         servers = serve.stdout.readline().split()[1]
-        client = subprocess.Popen(
-            [sys.executable, "-c", SENDS_SPIN], env={"EMBEDKAFKA_BOOTSTRAP": servers}
+        subprocess.run(
+            [sys.executable, "-c", SENDS_SPIN],
+            env={"EMBEDKAFKA_BOOTSTRAP": servers, "TMPDIR": str(tmp_path)},
+            check=True,
+            timeout=PATIENCE_S,
         )
-        assert serve.stdout.readline() == "SPINNING\n"
         _, errors = serve.communicate(timeout=PATIENCE_S)
-        client.wait(PATIENCE_S)
     assert serve.returncode == 1
     assert "ek-b1-processor-0 did not end" in errors
     assert list(tmp_path.glob("embedkafka-*")) == []

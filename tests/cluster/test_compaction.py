@@ -7,6 +7,7 @@ import pytest
 
 from embedkafka import EmbeddedKafka
 from embedkafka.log.cleaning.compaction import Compaction
+from tests.doubles.own_threads import OwnThreads
 
 
 def test_a_compacted_topic_keeps_the_newest_value_of_each_key() -> None:
@@ -35,7 +36,7 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key() -> None:
 
 
 def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, may_end = threading.Event(), threading.Event()
+    begun, may_end, own_threads = threading.Event(), threading.Event(), OwnThreads()
     clean = Compaction.clean
 
     def clean_slowly(self: Any, batch: Any, transactions: Any) -> Any:
@@ -48,13 +49,13 @@ def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch: pytest.MonkeyPat
     with EmbeddedKafka(brokers=2, config=config) as kafka:
         settings = {"cleanup.policy": "compact", "segment.bytes": 100}
         topic = kafka.topic(config={**settings, "min.cleanable.dirty.ratio": 0.01})
-        assert not [thread for thread in threading.enumerate() if "cleaner" in thread.name]
+        cleaners = {"ek-b1-cleaner", "ek-b2-cleaner"}
+        assert cleaners.isdisjoint(own_threads.names())
         for value in ("a", "b", "c"):
             topic.send(value, key="k")
         try:
             assert begun.wait(60)
-            names = {thread.name for thread in threading.enumerate()}
-            assert names & {"ek-b1-cleaner", "ek-b2-cleaner"}
+            assert not cleaners.isdisjoint(own_threads.names())
             kafka.partition({1}, {2}, zookeeper={1, 2})  # the controller does not notice
             kafka.await_isr(topic.name, 0, size=1)
         finally:

@@ -87,7 +87,7 @@ def test_a_broker_with_another_directory_goes_on_with_what_is_there() -> None:
 def test_there_is_no_snapshot_of_a_broken_disk(fault: str, is_noticed: bool) -> None:
     with EmbeddedKafka(log_dirs=2) as kafka:
         orders = kafka.topic("orders", partitions=2)
-        orders.send_many(map(str, range(10)))
+        orders.send_many(map(str, range(10)), partitions=[number % 2 for number in range(10)])
         getattr(kafka.faults.disk(1), fault)(directory=2)
         if is_noticed:
             ((lost,), _) = (logs_in(kafka, 1, directory=number) for number in (2, 1))

@@ -14,6 +14,11 @@ from embedkafka import ClusterClosed, EmbeddedKafka
 from tests.cluster.footprint import refuses
 from tests.cluster.traffic import send
 
+#: Python warns of every fork in a process with threads, and a cluster is one.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
+
 PATIENCE_S = 60
 
 #: A child that leaves the `with` and exits as programs do.

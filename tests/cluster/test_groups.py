@@ -144,7 +144,10 @@ def test_a_coordinator_that_knows_no_topics_yet_takes_no_partitions_away(
         starting.result(30)
     with cluster.connect() as raw:
         member.raw = raw
-        assert member.beat_with_owned().error_code == ErrorCode.NONE
+        eventually(
+            lambda: member.beat_with_owned().error_code == ErrorCode.NONE,
+            "the coordinator has loaded the group",
+        )
     assert (member.partitions, member.epoch) == ([0, 1], epoch)
 
 

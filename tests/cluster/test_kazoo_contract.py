@@ -18,14 +18,13 @@ from embedkafka.zk.store import (
     SessionState,
     WatchEvent,
 )
-from tests.java_tools.ports import free_ports
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.unit.controller.harness import tp
 from tests.unit.controller.test_controller import Brokers
 from tests.unit.zk.contract import Seen, ZkStoreContract
 from tests.wire.clients import eventually
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 _numbers = itertools.count()
 
@@ -207,9 +206,11 @@ def test_a_client_that_is_cut_off_for_long_loses_its_session(
 
 
 def test_nobody_at_the_address_is_an_error_that_names_it() -> None:
-    (port,) = free_ports(1)
-    with pytest.raises(EmbedKafkaError, match=f"no ZooKeeper answers at 127.0.0.1:{port}/a"):
-        KazooZk(f"127.0.0.1:{port}/a", connect_timeout_ms=200, failures=Failures())
+    with socket.socket() as held:  # nobody else gets its port
+        held.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{held.getsockname()[1]}/a"
+        with pytest.raises(EmbedKafkaError, match=f"no ZooKeeper answers at {address}"):
+            KazooZk(address, connect_timeout_ms=200, failures=Failures())
     with pytest.raises(ConfigError, match="HOST:PORT"):
         KazooZk("localhost:port", failures=Failures())
 

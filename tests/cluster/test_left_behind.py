@@ -19,7 +19,8 @@ from embedkafka import ClusterClosed, EmbeddedKafka
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.runtime import temporary
-from tests.cluster.footprint import our_directories, our_threads, refuses
+from tests.cluster.footprint import our_directories, refuses
+from tests.doubles.own_threads import OwnThreads
 
 PATIENCE_S = 60
 
@@ -109,7 +110,7 @@ def test_the_next_start_removes_what_a_signal_left(number: int, tmp_path: Path) 
 
 
 def test_a_cluster_that_nothing_refers_to_is_closed() -> None:
-    before = our_threads()
+    own_threads = OwnThreads()
     kafka = EmbeddedKafka().start()
     address = kafka.bootstrap_servers
     topic = kafka.topic("orders")
@@ -123,7 +124,7 @@ def test_a_cluster_that_nothing_refers_to_is_closed() -> None:
     (warning,) = caught
     assert str(warning.message).startswith("an EmbeddedKafka was not closed: use it in a `with`")
     await_end("ek-abandoned")
-    assert our_threads() == before
+    assert own_threads.names() == []
     assert our_directories() == set()
     assert refuses(address)
 
@@ -131,7 +132,7 @@ def test_a_cluster_that_nothing_refers_to_is_closed() -> None:
 def test_a_close_during_the_start_on_another_thread_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = our_threads()
+    own_threads = OwnThreads()
     kafka = EmbeddedKafka(brokers=2)
     booting, closing = threading.Event(), threading.Event()
     boot_all = Brokers.boot_all
@@ -150,7 +151,7 @@ def test_a_close_during_the_start_on_another_thread_leaves_nothing(
     closing.set()
     for thread in (starter, closer):
         thread.join(PATIENCE_S)
-    assert our_threads() == before
+    assert own_threads.names() == []
     assert our_directories() == set()
     with pytest.raises(ClusterClosed):
         kafka.topic("orders")
@@ -159,7 +160,7 @@ def test_a_close_during_the_start_on_another_thread_leaves_nothing(
 def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = our_threads()
+    own_threads = OwnThreads()
     kafka = EmbeddedKafka(brokers=2)
     closed = threading.Event()
     boot_all = Brokers.boot_all
@@ -180,7 +181,7 @@ def test_a_close_from_a_signal_handler_during_the_start_ends_the_start(
             kafka.start()
     finally:
         signal.signal(signal.SIGUSR1, handler_before)
-    assert our_threads() == before
+    assert own_threads.names() == []
     assert our_directories() == set()
 
 
@@ -230,7 +231,7 @@ class CtrlC:
 def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing() -> None:
     with EmbeddedKafka(brokers=2):
         pass  # imports done
-    before = our_threads()
+    own_threads = OwnThreads()
     once = EmbeddedKafka(brokers=2)
     counter = CtrlC()
     counter.run(once.start)
@@ -241,7 +242,7 @@ def test_ctrl_c_at_any_moment_of_the_start_leaves_nothing() -> None:
         CtrlC(number).run(kafka.start)
         kafka.close()
         await_end("ek-start")  # it may just find out that it must not start
-        assert our_threads() == before, f"a thread is left after Ctrl-C at call {number}"
+        assert own_threads.names() == [], f"a thread is left after Ctrl-C at call {number}"
         assert our_directories() == set(), f"a directory is left after Ctrl-C at call {number}"
         kafka.check()
 
@@ -257,7 +258,7 @@ def ctrl_c_counts() -> Iterator[None]:
 def test_ctrl_c_while_brokers_start_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, ctrl_c_counts: None
 ) -> None:
-    before = our_threads()
+    own_threads = OwnThreads()
     boot = BrokerLifecycle.boot
 
     def interrupted(lifecycle: BrokerLifecycle) -> None:
@@ -268,6 +269,6 @@ def test_ctrl_c_while_brokers_start_leaves_nothing(
     kafka = EmbeddedKafka(brokers=2)
     with pytest.raises(KeyboardInterrupt):
         kafka.start()
-    assert our_threads() == before
+    assert own_threads.names() == []
     assert our_directories() == set()
     kafka.check()

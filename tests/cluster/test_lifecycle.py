@@ -1,17 +1,19 @@
 """A cluster leaves no trace, and reports failures inside it."""
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import BackgroundFailure, ConfigError, EmbeddedKafka, EmbedKafkaError, TopicSpec
-from tests.cluster.footprint import our_directories, our_threads
+from tests.cluster.footprint import our_directories
+from tests.doubles.own_threads import OwnThreads
+from tests.java_tools.ports import free_ports
 
 
 @pytest.fixture(autouse=True)
@@ -77,12 +79,17 @@ def test_a_topic_that_exists_is_an_error_that_names_it() -> None:
             kafka.topic("prices", config={"retention": 1})
 
 
-def test_a_fixed_port_is_used_by_the_brokers_in_turn() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with EmbeddedKafka(port=port) as kafka:
-        assert kafka.bootstrap_servers == f"127.0.0.1:{port}"
+def test_brokers_use_the_ports_from_a_fixed_one_on() -> None:
+    for _ in range(20):
+        (port,) = free_ports(1)
+        try:
+            kafka = EmbeddedKafka(brokers=2, port=port).start()
+        except ConfigError:  # another program uses one of the two
+            continue
+        with closing(kafka):
+            assert kafka.bootstrap_servers == f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+        return
+    pytest.fail("there were never two free ports")
 
 
 def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker() -> None:
@@ -101,10 +108,10 @@ def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker() -> None
 
 
 def test_a_port_in_use_is_an_error_and_leaves_nothing_behind() -> None:
-    before = our_threads(), our_directories()
+    own_threads, directories = OwnThreads(), our_directories()
     with EmbeddedKafka() as kafka:
         port = int(kafka.bootstrap_servers.rpartition(":")[2])
         with pytest.raises(ConfigError, match="is in use: choose another `port`"):
             EmbeddedKafka(port=port).start()
         assert kafka.topic().send("still there").offset == 0
-    assert (our_threads(), our_directories()) == before
+    assert (own_threads.names(), our_directories()) == ([], directories)

@@ -162,8 +162,9 @@ def test_prometheus_reads_the_page(kafka: EmbeddedKafka) -> None:
         with urllib.request.urlopen(page.url) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             text = answer.read().decode()
-        with pytest.raises(urllib.error.HTTPError, match="404"):
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             urllib.request.urlopen(page.url.replace("/metrics", "/"))
+        refused.value.close()  # it is an answer, too, and holds its socket
     finally:
         page.close()
     for line in text.splitlines():

@@ -47,7 +47,7 @@ def test_a_leader_on_the_wrong_side_acknowledges_nothing(kafka: EmbeddedKafka) -
     kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
     leader = kafka.leader_of("orders")
     alone = kafka.broker(leader)
-    assert produce_to(alone, "orders", b"before") is ErrorCode.NONE
+    assert produce_to(alone, "orders", b"before", timeout_ms=30_000) is ErrorCode.NONE
     kafka.partition({leader}, {1, 2, 3} - {leader})
     kafka.await_leader("orders")
     code = produce_to(alone, "orders", b"on one side only")

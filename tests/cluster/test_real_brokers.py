@@ -30,7 +30,7 @@ from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.unit.controller.harness import tp
 from tests.unit.controller.test_controller import Answer, ObedientBroker
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 KAFKA = "3.9.1"
 NOWHERE = BrokerEndpoint(host="127.0.0.1", port=1)

@@ -16,7 +16,7 @@ from embedkafka import (
 )
 from embedkafka.cluster import request_log
 from embedkafka.runtime.ids import BrokerId
-from tests.cluster.traffic import make_consumer, make_producer, send
+from tests.cluster.traffic import PATIENT, make_consumer, make_producer, send
 
 
 def test_requests_are_remembered_by_api_and_client() -> None:
@@ -41,7 +41,7 @@ def test_requests_are_found_by_what_they_name_and_when(kafka: EmbeddedKafka) -> 
     mark = kafka.mark()
     assert kafka.requests("Produce", topic="orders")
     assert kafka.requests("Produce", topic="orders", since=mark) == []
-    consumer = make_consumer(kafka, "readers", **{"enable.partition.eof": False})
+    consumer = make_consumer(kafka, "readers", **PATIENT, **{"enable.partition.eof": False})
     consumer.subscribe(["orders"])
     assert consumer.poll(30).value() == b"a"
     consumer.commit(asynchronous=False)
@@ -291,10 +291,10 @@ def test_the_error_that_holds_up_a_client_is_named(kafka: EmbeddedKafka) -> None
         r"  PRODUCE safe-0 -> NOT_ENOUGH_REPLICAS x 3  \(client shop, broker \d\)\n", report
     )
     with pytest.raises(AwaitTimeout) as timeout:
-        safe.wait_for(lambda records: records and records[-1].text == "a", timeout_s=0.2)
+        safe.wait_for(lambda records: records and records[-1].text == "a", timeout_s=1)
     said = str(timeout.value).splitlines()
     wanted = 'records such that `lambda records: records and records[-1].text == "a"`'
-    assert said[0] == f"waited 0.2 s for {wanted} of safe and saw none"
+    assert said[0] == f"waited 1 s for {wanted} of safe and saw none"
     assert said[1].startswith("! below min.insync.replicas: safe-0 (1 of 2; ")
 
 

@@ -181,7 +181,7 @@ def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(
 ) -> None:
     topic.send("x")
     fault = kafka.faults.error("OFFSET_FETCH", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2)
-    consumer = make_consumer(kafka)
+    consumer = make_consumer(kafka, **{"enable.partition.eof": False})
     consumer.subscribe(["orders"])
     message = consumer.poll(30)
     assert (message.error(), message.value()) == (None, b"x")

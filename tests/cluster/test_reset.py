@@ -12,9 +12,7 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
-from tests.cluster.traffic import make_consumer, make_producer, next_text, sending
-
-PATIENT = {"session.timeout.ms": 10_000}  # a busy machine must not cause a rebalance
+from tests.cluster.traffic import PATIENT, make_consumer, make_producer, next_text, sending
 
 
 def open_transaction(kafka: EmbeddedKafka, topic: str) -> confluent_kafka.Producer:

@@ -8,6 +8,7 @@ again. A key without a probe or a row in the table fails here.
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -61,6 +62,7 @@ from embedkafka.server.controlled_shutdown import ShutdownPolicy
 from embedkafka.server.handlers import fetch, groups, metadata, txns
 from embedkafka.server.topics.rules import DEFAULT
 from embedkafka.zk.store import ZkStore
+from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
 WAIT_S: Final = 30
@@ -535,6 +537,12 @@ def changed(
     """The probes' results after a client has changed every dynamic setting."""
     alter(kafka, ResourceType.BROKER, "1", CHANGED_TO)
     drain_controller(broker)
+
+    def all_hold() -> bool:
+        return all(PROBES[name](broker) == about(value) for name, value in CHANGED_TO.items())
+
+    with suppress(AssertionError):  # the test of each setting says more
+        eventually(all_hold, "the new settings hold")
     return {name: PROBES[name](broker) for name in CHANGED_TO}
 
 

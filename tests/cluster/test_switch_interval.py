@@ -6,11 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from embedkafka import EmbeddedKafka
+from embedkafka.runtime import switch_interval
 from embedkafka.runtime.switch_interval import INTERVAL_S
 
 
 @pytest.fixture(autouse=True)
-def interval() -> Iterator[None]:
+def interval(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sets another one, as if no cluster of another test were running."""
+    monkeypatch.setattr(switch_interval, "_clusters", 0)
+    monkeypatch.setattr(switch_interval, "_before", 0.0)
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.004)
     yield

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from embedkafka import EmbeddedKafka, Security, cli
-from tests.cluster.traffic import make_consumer
+from tests.cluster.traffic import PATIENT, make_consumer
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_groups_are_listed_with_their_lag(
 ) -> None:
     prices = kafka.topic("prices")
     prices.send_many(["a", "b"])
-    consumer = make_consumer(kafka, "readers", **{"client.id": "shop"})
+    consumer = make_consumer(kafka, "readers", **PATIENT, **{"client.id": "shop"})
     consumer.subscribe(["prices"])
     consumer.commit(message=consumer.poll(30), asynchronous=False)
     kafka.await_group_stable("readers")

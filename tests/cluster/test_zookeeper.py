@@ -5,6 +5,7 @@ One ZooKeeper and one cluster of processes serve the whole module; `kafka` is th
 
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -28,14 +29,10 @@ from embedkafka.security.certificates import CertificateAuthority
 from embedkafka.zk import paths
 from tests.cluster.processes import PATIENCE_S, SESSION_TIMEOUT_MS, Processes
 from tests.cluster.traffic import assert_nothing_lost, make_consumer, make_producer, sending
-from tests.java_tools.ports import free_ports
+from tests.doubles.own_threads import OwnThreads
 from tests.java_tools.zookeeper import ZooKeeperServer
 
-pytestmark = [pytest.mark.java]
-
-
-def our_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("ek-")}
+pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 
 @pytest.fixture(scope="module")
@@ -228,14 +225,14 @@ def test_a_second_broker_with_the_same_id_is_refused(
 ) -> None:
     monkeypatch.setattr(broker_process, "PATIENCE_MS", 500)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = our_threads()
+    own_threads = OwnThreads()
     second = BrokerProcess(
         zookeeper=kafka.zookeeper, broker_id=1, config={"zookeeper.session.timeout.ms": 4_000}
     )
     registered = f"another broker with id 1 is registered in {kafka.zookeeper}"
     with pytest.raises(EmbedKafkaError, match=registered):
         second.start()
-    assert our_threads() == before
+    assert own_threads.names() == []
     assert list(tmp_path.iterdir()) == []
     assert kafka.zk.brokers().keys() == {1, 2, 3}
 
@@ -243,10 +240,11 @@ def test_a_second_broker_with_the_same_id_is_refused(
 def test_a_zookeeper_that_is_not_there_ends_the_command_with_its_address(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (port,) = free_ports(1)
-    hosts = f"127.0.0.1:{port}"
     options = ["--id", "1", "--config", "zookeeper.connection.timeout.ms=300"]
-    assert cli.main(["broker", "--zookeeper", hosts, *options]) == 1
+    with socket.socket() as held:  # nobody else gets its port
+        held.bind(("127.0.0.1", 0))
+        hosts = f"127.0.0.1:{held.getsockname()[1]}"
+        assert cli.main(["broker", "--zookeeper", hosts, *options]) == 1
     assert f"no ZooKeeper answers at {hosts}" in capsys.readouterr().err
 
 
@@ -258,7 +256,7 @@ IN_PROCESS = {"zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS}
 def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(
     zookeeper: ZooKeeperServer,
 ) -> None:
-    threads = our_threads()
+    own_threads = OwnThreads()
     hosts = f"{zookeeper.connect_string}/embedded"
     with EmbeddedKafka(brokers=3, zookeeper=hosts, config=IN_PROCESS) as kafka:
         kafka.topic("orders", partitions=3, replication=3)
@@ -272,7 +270,7 @@ def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(
             kafka.await_no_under_replicated()
         assert sender.errors == []
         assert_nothing_lost(kafka, sender)
-    assert our_threads() == threads
+    assert own_threads.names() == []
 
 
 def test_a_broker_cut_off_from_a_real_zookeeper_is_replaced_until_it_is_back(

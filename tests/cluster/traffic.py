@@ -29,6 +29,9 @@ QUICK = {
 
 ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
+#: For consumers that must stay in their group: a busy machine must not cause a rebalance.
+PATIENT = {"session.timeout.ms": 30_000}
+
 
 class Addressed(Protocol):
     """A cluster that clients can reach, in one process or in several."""

@@ -38,8 +38,12 @@ def ask_at(url: str, path: str, body: object = None, **headers: str) -> Any:
     sent = {TOKEN_HEADER: token, **headers}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address + path, data=data, headers=sent)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        error.close()  # it is an answer, too, and holds its socket
+        raise
 
 
 def test_a_live_page_has_the_state_of_the_cluster_and_its_records(kafka: EmbeddedKafka) -> None:
@@ -127,11 +131,11 @@ def test_what_happens_to_a_cluster_is_recorded() -> None:
     with EmbeddedKafka(brokers=3) as kafka:
         recorder = Recorder(kafka, "kafka")
         recorder.start()
+        seen = _await(recorder, lambda found: bool(found["spans"]))
+        assert {span["lane"] for span in seen["spans"]} == {"broker 1", "broker 2", "broker 3"}
         orders = kafka.topic("orders", replication=3)
         orders.send("x")
         leader = kafka.leader_of("orders")
-        seen = _await(recorder, lambda found: bool(found["spans"]))
-        assert {span["lane"] for span in seen["spans"]} == {"broker 1", "broker 2", "broker 3"}
         _await(recorder, lambda found: any(rate > 0 for _, rate in found["throughput"]))
         kafka.broker(leader).kill()
         kafka.await_isr("orders", size=2)

@@ -27,14 +27,6 @@ def theirs() -> Iterator[EmbeddedKafka]:
         yield cluster
 
 
-@pytest.fixture
-def run(pytester: pytest.Pytester) -> Any:
-    """A user's pytest run, in a process of its own."""
-    pytester.plugins = []
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n")
-    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
-
-
 def test_a_name_that_no_cluster_has_is_a_plain_attribute_error(theirs: EmbeddedKafka) -> None:
     with ExternalKafka(theirs.bootstrap_servers) as kafka:
         with pytest.raises(AttributeError, match="'brokr'"):
@@ -389,7 +381,7 @@ def test_pytest_uses_the_cluster_that_up_started(pytester: pytest.Pytester) -> N
             kafka.topic("orders").send("x")
         """
     )
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest"]
     result = pytester.run(sys.executable, "-m", "embedkafka.cli", "up", "--", *command)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["kafka: 127.0.0.1:* ($EMBEDKAFKA_BOOTSTRAP)"])

@@ -7,18 +7,6 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def in_a_process_of_its_own(pytester: pytest.Pytester) -> None:
-    """Keeps a user's run separate from ours: its warnings, its clusters."""
-    pytester.plugins = []
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n")
-
-
-@pytest.fixture
-def run(pytester: pytest.Pytester) -> Any:
-    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
-
-
 def test_a_cluster_is_started_once_and_shared(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """

@@ -5,15 +5,6 @@ from typing import Any
 
 import pytest
 
-
-@pytest.fixture
-def run(pytester: pytest.Pytester) -> Any:
-    """A user's pytest run, in a process of its own."""
-    pytester.plugins = []
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout -p no:randomly\n")
-    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
-
-
 DAMAGE = """
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition

@@ -5,12 +5,9 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture
-def run(pytester: pytest.Pytester) -> Any:
-    """A user's pytest run, in a process of its own."""
-    pytester.plugins = []
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout --strict-markers\n")
-    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
+@pytest.fixture(autouse=True)
+def ini(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\naddopts = --strict-markers\n")
 
 
 def test_a_mark_chooses_the_shape_of_the_cluster(pytester: pytest.Pytester, run: Any) -> None:
@@ -101,7 +98,7 @@ def test_arguments_that_no_cluster_has_are_errors_of_the_collection(
         def test_any(kafka): pass
         """
     )
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
+    result = pytester.runpytest_inprocess()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"@pytest.mark.kafka of *::test_any: {complaint}"])
     assert "Traceback" not in result.stdout.str()
@@ -179,7 +176,9 @@ def test_a_consumer_that_never_polled_is_closed_without_its_coordinator(
     pytester.runpytest_subprocess(timeout=60).assert_outcomes(passed=15)
 
 
-def test_async_tests_use_the_same_fixtures(pytester: pytest.Pytester, run: Any) -> None:
+def test_async_tests_use_the_same_fixtures(
+    pytester: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -214,6 +213,7 @@ def test_async_tests_use_the_same_fixtures(pytester: pytest.Pytester, run: Any) 
         """
     )
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    monkeypatch.delenv("PYTEST_ADDOPTS")  # loads pytest-asyncio and anyio
     run("-p", "no:cacheprovider").assert_outcomes(passed=3)
 
 
@@ -251,7 +251,7 @@ def test_classes_of_unittest_have_a_cluster_too(pytester: pytest.Pytester) -> No
     result.stderr.fnmatch_lines(
         ["ERROR: test_3_background*", "*the fetcher died", "FAILED (errors=1)"]
     )
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
+    result = pytester.runpytest_inprocess()
     result.assert_outcomes(passed=2, failed=1)
 
 

@@ -8,8 +8,6 @@ from urllib.parse import unquote
 
 import pytest
 
-QUIET = ("-p", "no:cacheprovider", "-p", "no:asyncio")
-
 
 def data_of(page: Path) -> Any:
     found = re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)
@@ -37,9 +35,7 @@ def test_a_run_writes_one_page_and_says_where(
     )
     summary = pytester.path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "--kafka-brokers=1", "--kafka-report=out/report.html"
-    )
+    result = pytester.runpytest_subprocess("--kafka-brokers=1", "--kafka-report=out/report.html")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["embedkafka: the Kafka report of this run is *out/report.html"])
     data = data_of(pytester.path / "out" / "report.html")
@@ -59,10 +55,10 @@ def test_a_run_writes_one_page_and_says_where(
 def test_a_page_that_is_missing_is_explained(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_with(kafka): pass\ndef test_without(): pass")
     report = "--kafka-report=test_a_page_that_is_missing_is_explained.py/report.html"
-    result = pytester.runpytest_inprocess(*QUIET, "--kafka-brokers=1", report)
+    result = pytester.runpytest_inprocess("--kafka-brokers=1", report)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["embedkafka: the Kafka report could not be written: *"])
-    result = pytester.runpytest_inprocess(*QUIET, report, "-k", "without")
+    result = pytester.runpytest_inprocess(report, "-k", "without")
     result.stdout.fnmatch_lines(["embedkafka: there is no Kafka report: no test used a cluster *"])
 
 
@@ -114,7 +110,10 @@ def test_all_workers_are_on_one_page(pytester: pytest.Pytester, mode: str) -> No
         assert [record["value"]["text"] for record in records] == ["x"]
 
 
-def test_pytest_html_links_the_page(pytester: pytest.Pytester) -> None:
+def test_pytest_html_links_the_page(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_ADDOPTS")  # loads pytest-html
     pytester.makepyfile("def test_right(kafka): kafka.topic('orders').send('x')")
     result = pytester.runpytest_subprocess(
         "--kafka-brokers=1", "--kafka-report=kafka/the report.html", "--html=out/index.html"

@@ -6,7 +6,7 @@ import pytest
 
 INI = """
 [pytest]
-addopts = -p no:cacheprovider -p no:timeout --kafka-brokers=1
+addopts = --kafka-brokers=1
 kafka_security = sasl_ssl
 kafka_user =
     alice:s3cret:of-alice
@@ -38,12 +38,9 @@ def test_a_mark_may_leave_it_out(kafka):
 """
 
 
-@pytest.fixture
-def run(pytester: pytest.Pytester) -> Any:
-    """A user's pytest run, in a process of its own."""
-    pytester.plugins = []
+@pytest.fixture(autouse=True)
+def ini(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
-    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
 
 
 def test_the_ini_file_secures_the_cluster(pytester: pytest.Pytester, run: Any) -> None:

@@ -36,11 +36,11 @@ def connector_jars() -> str:
 
 
 @pytest.fixture
-def nobody_listens() -> int:
-    """A port that was free a moment ago."""
+def nobody_listens() -> Iterator[int]:
+    """A port that is held, so that no other program can listen there."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])
+        yield int(holder.getsockname()[1])
 
 
 @pytest.fixture
@@ -150,14 +150,15 @@ def test_brokers_out_of_the_executors_reach_are_a_warning() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @needs_connect
+@pytest.mark.slow
 def test_workers_may_share_one_spark_connect_server_and_one_kafka_cluster(
     connector_jars: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", connector_jars)
     pytester.plugins = []
     pytester.makeini(
-        "[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n"
-        "spark_config =\n  spark.sql.shuffle.partitions = 3\n  spark.driver.memory = 768m\n"
+        "[pytest]\nspark_config =\n"
+        "  spark.sql.shuffle.partitions = 3\n  spark.driver.memory = 768m\n"
     )
     pytester.makepyfile(
         """
@@ -201,6 +202,6 @@ def test_a_server_that_does_not_start_fails_each_test_that_asks_for_it(
     pytester.makepyfile(
         "def test_one(spark): pass\ndef test_two(spark): pass\ndef test_three(): pass"
     )
-    result = pytester.runpytest_subprocess("--spark-xdist=shared", "-n", "2", "-p", "no:timeout")
+    result = pytester.runpytest_subprocess("--spark-xdist=shared", "-n", "2")
     result.assert_outcomes(passed=1, errors=2)
     result.stdout.fnmatch_lines(["*the Spark Connect server of all workers did not start: *"])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,11 @@ from embedkafka.spark.connector.jar_cache import cache_home
 from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.connector.packages import require_packages
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.gate, pytest.mark.spark, pytest.mark.timeout(300)]
 
+
+USERS_CACHE = str(cache_home(os.environ))
+"""Looked up before pytester moves the home directory."""
 
 SPARKS_LEFTOVERS = {"artifacts", "spark-warehouse", "metastore_db", "derby.log"}
 
@@ -23,10 +27,9 @@ def connector_jars() -> str:
 
 
 @pytest.fixture(scope="session")
-def users_cache() -> str:
-    """The cache with spark-avro in it."""
+def spark_avro() -> None:
+    """Is in the cache."""
     require_packages(["spark-avro"])
-    return str(cache_home(os.environ))
 
 
 @pytest.fixture(autouse=True)
@@ -34,37 +37,128 @@ def in_a_process_of_its_own(
     connector_jars: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDKAFKA_SPARK_JARS", connector_jars)
-    monkeypatch.setenv("EMBEDKAFKA_SPARK_ARCHIVE", "no")  # each run has a cache of its own
+    monkeypatch.setenv("EMBEDKAFKA_CACHE", USERS_CACHE)  # it has an archive of classes
     pytester.plugins = []
-    pytester.makeini(
-        "[pytest]\naddopts = -p no:cacheprovider -p no:timeout\n"
-        "spark_config =\n  spark.sql.shuffle.partitions = 3\n"
-    )
+    pytester.makeini("[pytest]\nspark_config =\n  spark.sql.shuffle.partitions = 3\n")
 
 
-def test_spark_and_kafka_work_together_and_leave_nothing(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        def test_words(kafka_topic, spark):
-            assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
-            frame = spark.createDataFrame([("hello",)], "value string")
-            kafka_topic.write(frame)
-            assert [row.value for row in kafka_topic.to_df(spark).collect()] == ["hello"]
+WORDS = """
+def test_words(kafka_topic, spark):
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    frame = spark.createDataFrame([("hello",)], "value string")
+    kafka_topic.write(frame)
+    assert [row.value for row in kafka_topic.to_df(spark).collect()] == ["hello"]
 
-        def test_wrong(spark):
-            assert spark.range(3).count() == 4
-        """
-    )
-    result = pytester.runpytest_subprocess()
-    result.assert_outcomes(passed=1, failed=1)
+def test_wrong(spark):
+    assert spark.range(3).count() == 4
+"""
+
+LEFTOVERS = """
+import pytest
+from embedkafka.spark import drain
+
+def start(topic, spark, name, checkpoint):
+    frame = topic.stream(spark)
+    writer = frame.writeStream.format("memory").queryName(name)
+    return writer.option("checkpointLocation", checkpoint / name).start()
+
+def test_leaves_one(kafka_topic, spark, spark_checkpoint):
+    start(kafka_topic, spark, "forgotten", spark_checkpoint)
+
+def test_nothing_is_left(spark):
+    assert spark.streams.active == []
+
+@pytest.fixture
+def running(kafka, spark, tmp_path):
+    topic = kafka.topic()
+    query = start(topic, spark, "of_a_fixture", tmp_path)
+    yield topic, query
+    query.stop()
+
+def test_a_fixture_stops_its_own(running):
+    drain(running[1])
+
+def test_fails_with_a_query(kafka, spark, spark_checkpoint):
+    topic = kafka.topic("numbers")
+    topic.send("x")
+    frame = topic.stream(spark).selectExpr("raise_error('no such number')")
+    frame.writeStream.format("memory").queryName("failing").start()
+    query = start(topic, spark, "reading", spark_checkpoint)
+    drain(query)
+    assert query is None
+"""
+
+COPIES = """
+def test_copies(kafka, spark, spark_checkpoint):
+    source, sink = kafka.topic("source"), kafka.topic("sink")
+    for value in ("a", "b"):
+        source.send(value)
+        query = (
+            source.stream(spark)
+            .writeStream.format("kafka")
+            .options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers})
+            .option("topic", "sink")
+            .option("checkpointLocation", spark_checkpoint)
+            .queryName("copies")
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+    assert [record.text for record in sink.read()] == ["a", "b"]
+"""
+
+
+def test_a_run_with_spark_reports_what_went_wrong_and_leaves_nothing(
+    pytester: pytest.Pytester,
+) -> None:
+    """One run for all of it, because a run takes a JVM."""
+    pytester.makepyfile(test_words=WORDS, test_leftovers=LEFTOVERS, test_copies=COPIES)
+    result = pytester.runpytest_subprocess("--basetemp", "base", "--kafka-report=report.html")
+    result.assert_outcomes(passed=5, failed=2, errors=1)
     result.stdout.fnmatch_lines(["*embedkafka: starting Spark*"])
     assert SPARKS_LEFTOVERS.isdisjoint(path.name for path in pytester.path.iterdir())
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at teardown of test_leaves_one*",
+            "the test left a query running: forgotten. Stop it with*",
+            "*FAILURES*",
+            "*Spark query*",
+            "failing (*): ended, ProcessingTimeTrigger(0)",
+            "  failed: *no such number*",
+            "  numbers-0 not read, ends at 1",
+            "*Spark query*",
+            "reading (*): *, ProcessingTimeTrigger(0)",
+            "  numbers-0 read up to 1, ends at 1",
+            "  batch  rows in *",
+            "  0      1 *",
+            "*Spark checkpoint*",
+            "kept in *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*py4j*")
+    result.stdout.no_fnmatch_line("*at org.apache.spark.*")
+    (kept,) = pytester.path.glob("base/checkpoint[0-9]*")
+    assert (kept / "reading" / "commits" / "0").exists()
+    _check_batches_of_copies(pytester.path / "report.html")
+
+
+def _check_batches_of_copies(page: Path) -> None:
+    found = re.search(r'id="data">(.*?)</script>', page.read_text())
+    assert found is not None
+    (cluster,) = json.loads(found[1])["clusters"]
+    spans = cluster["timeline"]["spans"]
+    (test,) = [span for span in spans if span["lane"] == "test" and "test_copies" in span["text"]]
+    batches = [span for span in spans if span["text"].startswith("copies batch")]
+    assert [span["text"] for span in batches] == [
+        "copies batch 0, 1 row",
+        "copies batch 1, 1 row",
+    ]
+    assert all(test["from"] <= span["from"] <= span["to"] for span in batches)
 
 
 def test_avro_makes_a_round_trip_through_a_topic(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, users_cache: str
+    spark_avro: None, pytester: pytest.Pytester
 ) -> None:
-    monkeypatch.setenv("EMBEDKAFKA_CACHE", users_cache)
     pytester.makepyfile(
         """
         import json
@@ -89,6 +183,7 @@ def test_avro_makes_a_round_trip_through_a_topic(
     pytester.runpytest_subprocess("--spark-package", "spark-avro").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_each_worker_has_a_session_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -105,104 +200,3 @@ def test_each_worker_has_a_session_of_its_own(pytester: pytest.Pytester) -> None
     arguments = ["-n", "2", "--dist", "each", "--basetemp", "base"]
     pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=4)
     assert len(list(pytester.path.glob("base/local-*"))) == 4
-
-
-def test_leftover_queries_are_stopped_and_failures_are_explained(
-    pytester: pytest.Pytester,
-) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        from embedkafka.spark import drain
-
-        def start(topic, spark, name, checkpoint):
-            frame = topic.stream(spark)
-            writer = frame.writeStream.format("memory").queryName(name)
-            return writer.option("checkpointLocation", checkpoint / name).start()
-
-        def test_leaves_one(kafka_topic, spark, spark_checkpoint):
-            start(kafka_topic, spark, "forgotten", spark_checkpoint)
-
-        def test_nothing_is_left(spark):
-            assert spark.streams.active == []
-
-        @pytest.fixture
-        def running(kafka, spark, tmp_path):
-            topic = kafka.topic()
-            query = start(topic, spark, "of_a_fixture", tmp_path)
-            yield topic, query
-            query.stop()
-
-        def test_a_fixture_stops_its_own(running):
-            drain(running[1])
-
-        def test_fails_with_a_query(kafka, spark, spark_checkpoint):
-            topic = kafka.topic("numbers")
-            topic.send("x")
-            frame = topic.stream(spark).selectExpr("raise_error('no such number')")
-            frame.writeStream.format("memory").queryName("failing").start()
-            query = start(topic, spark, "reading", spark_checkpoint)
-            drain(query)
-            assert query is None
-        """
-    )
-    result = pytester.runpytest_subprocess("-p", "no:randomly", "--basetemp", "base")
-    result.assert_outcomes(passed=3, failed=1, errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*ERROR at teardown of test_leaves_one*",
-            "the test left a query running: forgotten. Stop it with*",
-            "*FAILURES*",
-            "*Spark query*",
-            "failing (*): ended, ProcessingTimeTrigger(0)",
-            "  failed: *no such number*",
-            "  numbers-0 not read, ends at 1",
-            "*Spark query*",
-            "reading (*): *, ProcessingTimeTrigger(0)",
-            "  numbers-0 read up to 1, ends at 1",
-            "  batch  rows in *",
-            "  0      1 *",
-            "*Spark checkpoint*",
-            "kept in *",
-        ]
-    )
-    result.stdout.no_fnmatch_line("*py4j*")
-    result.stdout.no_fnmatch_line("*at org.apache.spark.*")
-    (kept,) = pytester.path.glob("base/checkpoint[0-9]*")
-    assert (kept / "reading" / "commits" / "0").exists()
-
-
-def test_the_page_of_a_run_shows_the_batches_of_queries(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        def test_copies(kafka, spark, spark_checkpoint):
-            source, sink = kafka.topic("source"), kafka.topic("sink")
-            for value in ("a", "b"):
-                source.send(value)
-                query = (
-                    source.stream(spark)
-                    .writeStream.format("kafka")
-                    .options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers})
-                    .option("topic", "sink")
-                    .option("checkpointLocation", spark_checkpoint)
-                    .queryName("copies")
-                    .trigger(availableNow=True)
-                    .start()
-                )
-                assert query.awaitTermination(120)
-            assert [record.text for record in sink.read()] == ["a", "b"]
-        """
-    )
-    result = pytester.runpytest_subprocess("--kafka-brokers=1", "--kafka-report=report.html")
-    result.assert_outcomes(passed=1)
-    found = re.search(r'id="data">(.*?)</script>', (pytester.path / "report.html").read_text())
-    assert found is not None
-    (cluster,) = json.loads(found[1])["clusters"]
-    spans = cluster["timeline"]["spans"]
-    (test,) = [span for span in spans if span["lane"] == "test"]
-    batches = [span for span in spans if span["lane"] == "batch"]
-    assert [span["text"] for span in batches] == [
-        "copies batch 0, 1 row",
-        "copies batch 1, 1 row",
-    ]
-    assert all(test["from"] <= span["from"] <= span["to"] for span in batches)

@@ -11,15 +11,7 @@ from pytest_embedkafka.calls import CallServer, call
 
 pytestmark = pytest.mark.timeout(300)  # every test starts a run with several processes
 
-WORKERS = 4
-
-
-@pytest.fixture
-def run(pytester: pytest.Pytester) -> Any:
-    """A user's pytest run, in a process of its own."""
-    pytester.plugins = []
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:timeout -p no:asyncio\n")
-    return lambda *arguments: pytester.runpytest_subprocess(*arguments)
+WORKERS = 3
 
 
 CRASHING = """

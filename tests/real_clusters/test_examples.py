@@ -14,7 +14,7 @@ from embedkafka.runtime.values import dataclass
 from tests.java_tools.oracle import ApacheKafka
 from tests.real_clusters.conftest import QUICK_EXECUTORS
 
-pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.java, pytest.mark.timeout(1800)]
 
 ROOT: Final = Path(__file__).parents[2]
 #: In seconds. One test starts the clusters' JVMs, or finds a server that has run nothing yet.
@@ -94,16 +94,6 @@ def read_outcome(report: Path) -> Outcome:
     return Outcome(passed=frozenset(cases.keys() - skipped.keys()), skipped=skipped)
 
 
-def test_a_streaming_job_runs_on_executors_of_a_standalone_cluster(
-    run_examples: Callable[..., Outcome], embedded: list[str], standalone: list[str]
-) -> None:
-    """The part of the below that every push runs."""
-    only = "test_orders_are_enriched_and_counted"
-    outcome = run_examples(*embedded, *standalone, "examples/orders", "-k", only)
-    assert outcome == Outcome(passed=frozenset({only}), skipped={})
-
-
-@pytest.mark.slow
 def test_spark_may_start_the_cluster_itself(
     run_examples: Callable[..., Outcome], embedded: list[str]
 ) -> None:
@@ -113,7 +103,6 @@ def test_spark_may_start_the_cluster_itself(
     assert outcome == Outcome(passed=frozenset({only}), skipped={})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("spark", ["standalone", "connect"])
 @pytest.mark.parametrize("kafka", ["embedded", "apache"])
 def test_the_examples_pass_on_any_two_clusters(

@@ -41,6 +41,9 @@ def partitions(delivery: Delivery) -> dict[str, dict[str, int]]:
     }
 
 
+pytestmark = pytest.mark.gate
+
+
 @pytest.fixture
 def topics(kafka: EmbeddedKafka) -> Iterator[tuple[Topic, Topic]]:
     """A source of two partitions and a sink of three."""

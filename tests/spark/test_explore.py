@@ -212,6 +212,7 @@ def test_a_query_is_held_between_batches_and_runs_again_for_the_next(
 # -- wrong jobs
 
 
+@pytest.mark.gate
 def test_foreach_batch_without_idempotence_is_refuted(
     kafka: EmbeddedKafka, spark: SparkSession, ledger: Ledger
 ) -> None:
@@ -234,6 +235,7 @@ def test_foreach_batch_without_idempotence_is_refuted(
     assert "pytest --explore-seed=5/2" in message
 
 
+@pytest.mark.gate
 def test_state_that_depends_on_the_batches_is_refuted(
     kafka: EmbeddedKafka, spark: SparkSession
 ) -> None:
@@ -375,6 +377,7 @@ def windows_job(delay: str) -> Job:
     return job
 
 
+@pytest.mark.gate
 def test_a_watermark_that_drops_what_it_should_keep_is_refuted(
     kafka: EmbeddedKafka, spark: SparkSession
 ) -> None:
@@ -408,6 +411,7 @@ def test_a_watermark_that_drops_what_it_should_keep_is_refuted(
 # -- right jobs
 
 
+@pytest.mark.gate
 def test_revenue_with_prices_survives_every_kind_of_schedule(
     kafka: EmbeddedKafka, spark: SparkSession
 ) -> None:
@@ -447,6 +451,7 @@ def test_revenue_with_prices_survives_every_kind_of_schedule(
     assert explored.schedules == 11
 
 
+@pytest.mark.gate
 def test_a_watermark_as_long_as_records_are_late_loses_none(
     kafka: EmbeddedKafka, spark: SparkSession
 ) -> None:
@@ -468,6 +473,7 @@ def test_a_watermark_as_long_as_records_are_late_loses_none(
     assert explored.schedules == 5
 
 
+@pytest.mark.gate
 def test_a_job_that_runs_to_its_end_is_explored_too(
     kafka: EmbeddedKafka, spark: SparkSession
 ) -> None:
@@ -493,6 +499,7 @@ def test_a_job_that_runs_to_its_end_is_explored_too(
     assert explored.schedules == 3
 
 
+@pytest.mark.gate
 def test_a_chain_of_queries_gives_all_in_files(kafka: EmbeddedKafka, spark: SparkSession) -> None:
     """The records come from a hypothesis strategy."""
 
@@ -562,6 +569,7 @@ def test_a_job_that_raises_shows_its_own_exception(
             job=job,
             inputs={"numbers": NUMBERS},
             outputs={"out": lambda spark: []},
+            seed=1,
         )
 
     message = str(refuted.value)
@@ -585,6 +593,7 @@ def test_a_plain_schedule_that_is_wrong_is_no_matter_of_schedules(
             inputs={"numbers": NUMBERS},
             outputs={"copy": all_records()},
             invariant=is_right,
+            seed=1,
         )
 
 
@@ -601,5 +610,6 @@ def test_a_checkpoint_elsewhere_is_refused(kafka: EmbeddedKafka, spark: SparkSes
             job=job,
             inputs={"numbers": NUMBERS},
             outputs={"copy": all_records()},
+            seed=1,
         )
     assert spark.streams.active == []

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from embedkafka import EmbeddedKafka
 from embedkafka.spark.frames import run_available_now, stream
 from tests.spark.conftest import TableQuery
+
+pytestmark = pytest.mark.gate
+
 
 #: Spark's admin client asks a dead leader until this timeout, on Apache Kafka as well; the default
 #: is a minute.

@@ -9,6 +9,8 @@ from embedkafka.spark.connector.jar_cache import JarCache
 from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.connector.linkage import find_missing_symbol
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture
 def cache(tmp_path: Path) -> JarCache:

@@ -11,12 +11,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from embedkafka import EmbeddedKafka
 from embedkafka.spark.frames import run_available_now, stream
+
+pytestmark = pytest.mark.gate
+
 
 PATIENCE_S = 240
 
@@ -84,6 +88,8 @@ def test_a_batch_function_uses_the_cluster_of_its_own_process(
     kafka.check()
 
 
+# Python warns of every fork in a process with threads.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_of_multiprocessing_leaves_the_session_to_its_parent(
     spark: SparkSession, kafka: EmbeddedKafka
 ) -> None:

@@ -10,6 +10,9 @@ from pyspark.sql import SparkSession
 
 from embedkafka.spark.connector.installed import release_numbers
 
+pytestmark = pytest.mark.gate
+
+
 PROFILE = """
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = all

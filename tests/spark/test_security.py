@@ -18,6 +18,9 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+pytestmark = pytest.mark.gate
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def secured(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(brokers=2, security=Security(**KINDS[request.param])) as kafka:

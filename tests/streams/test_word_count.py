@@ -17,7 +17,7 @@ from tests.java_tools.compiler import compiled
 from tests.java_tools.java_client import RELEASES
 from tests.java_tools.jvm import QUICK_START, JavaProcess
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 WORDS: Final = ("to", "be", "or", "not", "that", "is", "the", "question")
 PARTITIONS: Final = 2

@@ -107,8 +107,9 @@ def paste(page: Page, folder: Path) -> Path:
 def run_pytest(homes: Sequence[Path], folder: Path) -> "subprocess.CompletedProcess[str]":
     """Runs the tests of all pages in one pytest run; each page can import its own modules."""
     settings = ["-o", f"pythonpath={' '.join(map(str, homes))}", "--import-mode=importlib"]
+    settings += ["-p", "no:cacheprovider", "--explore-seed=731"]  # the same schedules in each run
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *settings, *homes],
+        [sys.executable, "-m", "pytest", "-q", *settings, *homes],
         cwd=folder,
         capture_output=True,
         text=True,

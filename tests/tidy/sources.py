@@ -60,6 +60,7 @@ def settings() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
+@cache
 def references(tree: ast.AST) -> list[Reference]:
     """Every use of an imported or built-in name."""
     reader = _Reader(_imported_names(tree))

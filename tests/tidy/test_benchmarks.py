@@ -27,6 +27,7 @@ TINY = Scale(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_every_workload_runs(theme: Theme) -> None:
     report = Report()

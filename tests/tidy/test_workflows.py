@@ -58,7 +58,7 @@ def constant_of_noxfile(name: str) -> Any:
 def stages(name: str) -> list[str]:
     """The stages in one of the lists in ci/run.sh."""
     script = (ROOT / "ci" / "run.sh").read_text()
-    found = re.search(rf'^{name}=\((?:"\$\{{\w+\[@\]\}}" )?(.*)\)$', script, re.MULTILINE)
+    found = re.search(rf'^{name}=\((?:"\$\{{\w+\[@\]\}}" )*(.*)\)$', script, re.MULTILINE)
     assert found is not None
     return found[1].split()
 
@@ -111,32 +111,49 @@ def test_commands_in_workflows_exist(path: Path) -> None:
 
 def test_every_stage_of_a_push_is_a_job() -> None:
     check = loaded(ROOT / ".github" / "workflows" / "check.yml")
-    assert check["jobs"]["stage"]["strategy"]["matrix"]["stage"] == stages("every_push")
+    assert check["jobs"]["stage"]["strategy"]["matrix"]["stage"] == stages("test") + stages("gates")
 
 
 def test_every_stage_has_a_command() -> None:
     script = (ROOT / "ci" / "stage.sh").read_text()
-    named = set(stages("every_push") + stages("every_night"))
+    named = set(stages("test") + stages("gates") + stages("nightly"))
     assert named == set(re.findall(r"^ {4}([\w.-]+)\) ", script, re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z-]+)", script)) <= TARGETS
 
 
-def test_a_stage_that_hangs_ends_with_its_stacks(tmp_path: Path) -> None:
-    scripts = tmp_path / "ci"
+HANGING = f"exec {sys.executable} -c 'import threading; threading.Event().wait()'"
+
+
+def run_stages(home: Path, script: str, *stages: str, **environ: str) -> Any:
+    """Runs ci/run.sh with a stage.sh that does `script`."""
+    scripts = home / "ci"
     scripts.mkdir()
     shutil.copy(ROOT / "ci" / "run.sh", scripts)
-    hanging = f"exec {sys.executable} -c 'import threading; threading.Event().wait()'"
-    (scripts / "stage.sh").write_text(f"#!/bin/sh\n[ $1 = quick ] || {hanging}\n")
-    (scripts / "stage.sh").chmod(0o755)
-    (tmp_path / "Makefile").write_text("setup:\n")
-    environ = {name: value for name, value in os.environ.items() if name != "CI"}
-    done = subprocess.run(
-        [scripts / "run.sh", "hanging", "quick"],
-        env=environ | {"STAGE_LIMIT": "2s"},
+    for name, text in {"stage.sh": script, "packages.sh": ":"}.items():
+        (scripts / name).write_text(f"#!/bin/sh\n{text}\n")
+        (scripts / name).chmod(0o755)
+    (home / "Makefile").write_text("setup:\n")
+    inherited = {name: value for name, value in os.environ.items() if name != "CI"}
+    return subprocess.run(
+        [scripts / "run.sh", *stages],
+        env=inherited | environ,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_the_first_failure_ends_a_run_of_ci_and_comes_last(tmp_path: Path) -> None:
+    script = f'[ $1 = broken ] || {HANGING}\necho "what broke"; exit 1'
+    done = run_stages(tmp_path, script, "hanging", "broken", CI="true")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"^hanging +stopped", done.stdout, re.MULTILINE), done.stdout
+    assert done.stdout.endswith("broken ended so:\nwhat broke\n")
+
+
+def test_a_stage_that_hangs_ends_with_its_stacks(tmp_path: Path) -> None:
+    script = f"[ $1 = quick ] || {HANGING}"
+    done = run_stages(tmp_path, script, "hanging", "quick", STAGE_LIMIT="2s")
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"^quick +passed", done.stdout, re.MULTILINE), done.stdout
     end = done.stdout.partition("hanging ended so:")[2]

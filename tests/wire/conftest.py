@@ -37,6 +37,8 @@ SHARED_CONFIG: Final[Mapping[str, object]] = {
 ONE_BROKER: Final[Mapping[str, object]] = {"auto.create.topics.enable": True}
 THREE_BROKERS: Final[Mapping[str, object]] = {"auto.create.topics.enable": False}
 CLUSTER_FIXTURES: Final = ("cluster", "sasl_cluster", "three_brokers", "tls_cluster")
+RECORDED_TOURS: Final = {"test_damaged_requests.py", "test_permission_tour.py", "test_raw_tour.py"}
+"""Apache Kafka answers these as when it was recorded, until there is a new one."""
 RUNNING_ORACLES: Final = pytest.StashKey[list[ApacheKafka]]()
 
 
@@ -78,6 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not _runs_on_apache(item):
             continue
         item.add_marker(pytest.mark.java)
+        item.add_marker(pytest.mark.slow if item.path.name in RECORDED_TOURS else pytest.mark.gate)
         why = find_difference(item.path.name, item.name) if is_old else None
         if why is not None:
             item.add_marker(pytest.mark.xfail(reason=why, strict=True))
@@ -150,7 +153,11 @@ def raw(cluster: Cluster) -> Iterator[RawClient]:
         yield client
 
 
-@pytest.fixture(scope="session", params=["3.9", "4"], ids=["java-3.9", "java-4"])
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param("3.9", marks=pytest.mark.gate), "4"],
+    ids=["java-3.9", "java-4"],
+)
 def java(request: pytest.FixtureRequest) -> Iterator[JavaClient]:
     """The stock Java clients of both release lines in use."""
     with JavaClient(request.param) as client:

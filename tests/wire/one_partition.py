@@ -16,7 +16,7 @@ from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.records.batch import read_batches
 from embedkafka.records.builder import build_batch
 from embedkafka.records.record import Record
-from tests.wire.raw_client import RawClient
+from tests.wire.raw_client import TIMEOUT_SECONDS, RawClient
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -24,6 +24,8 @@ MAX_TIMESTAMP: Final = -3
 #: The last version of Produce and Fetch that identifies topics by name instead of id.
 PRODUCE_BY_NAME: Final = 12
 FETCH_BY_NAME: Final = 12
+#: Longer than a raw client waits for an answer: a broker that lets it wait so long fails the test.
+TOO_LONG_MS: Final = int(2 * TIMEOUT_SECONDS * 1000)
 
 #: The base timestamp of a run, recent enough to escape retention.
 T0: Final = int(time.time() * 1000) - 3_600_000

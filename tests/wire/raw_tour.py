@@ -19,10 +19,10 @@ from tests.java_tools.oracle import ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, create_topic, eventually
 from tests.wire.conftest import ONE_BROKER, SHARED_CONFIG
 from tests.wire.one_partition import batch, produce
-from tests.wire.plain_messages import Plain, plain, request
+from tests.wire.plain_messages import Plain, ask, plain, request
 from tests.wire.raw_calls import cluster as cluster_calls
 from tests.wire.raw_calls import configs, groups, records, topics, transactions
-from tests.wire.raw_calls.table import GROUP, ID, TOPIC, Call
+from tests.wire.raw_calls.table import GROUP, ID, NAMELESS, TOPIC, Call
 
 RECORDED: Final = Path(__file__).with_name("raw_answers.json")
 CLOSED: Final = "closes the connection"
@@ -61,7 +61,7 @@ Answers = dict[str, Plain]
 
 @dataclass(slots=True)
 class Tourist:
-    """Makes the calls of a tour on one cluster, which has the topic and the group of the tour."""
+    """Makes the calls of a tour on one cluster, which has the topic and the groups of the tour."""
 
     cluster: Cluster
     ids: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
@@ -69,7 +69,11 @@ class Tourist:
 
     def prepare(self) -> None:
         self.create(TOPIC, ID, partitions=2)
-        self.commit(GROUP, TOPIC)
+
+    def restore_offsets(self) -> None:
+        """Commits the offsets that each call expects: other calls commit some and delete some."""
+        self.commit(GROUP, TOPIC, partitions=2)
+        self.commit(NAMELESS, TOPIC)
 
     def create(self, topic: str, stands_for: uuid.UUID, *, partitions: int) -> None:
         """Creates a topic with three records in its first partition."""
@@ -79,12 +83,17 @@ class Tourist:
             self.ids[stands_for] = metadata.topics[0].topic_id
             produce(raw, topic, batch(b"a", b"b", b"c", timestamp=1_700_000_000_000))
 
-    def commit(self, group: str, *topics: str) -> None:
-        """Commits an offset in each of these topics."""
-        committed = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
-        asked = [{"name": topic, "partitions": [committed]} for topic in topics]
+    def commit(self, group: str, *topics: str, partitions: int = 1) -> None:
+        """Commits an offset in each of the first partitions of these topics."""
+        committed = [
+            {"partition_index": index, "committed_offset": 1, "committed_metadata": ""}
+            for index in range(partitions)
+        ]
+        asked = [{"name": topic, "partitions": committed} for topic in topics]
         with self.cluster.connect() as raw:
-            raw.call(request(ApiKey.OFFSET_COMMIT, group_id=group, topics=asked), 9)
+            answer = ask(raw, ApiKey.OFFSET_COMMIT, 9, group_id=group, topics=asked)
+        codes = {each["error_code"] for topic in answer["topics"] for each in topic["partitions"]}
+        assert codes == {"NONE"}, answer
 
     def answers(self, call: Call, versions: Iterable[int]) -> Answers:
         """What the cluster answers in each of these versions."""
@@ -160,11 +169,11 @@ def record() -> None:
         with tourist.cluster.connect() as raw:
             eventually(raw.gives_producer_ids, "the broker gives producer ids")
         tourist.prepare()
-        rows = [
-            f"{json.dumps(name)}: {json.dumps(condensed(tourist.answers(call, spoken)))}"
-            for name, call in CALLS.items()
-            for spoken in [tourist.spoken(call)]
-        ]
+        rows = []
+        for name, call in CALLS.items():
+            tourist.restore_offsets()
+            answers = tourist.answers(call, tourist.spoken(call))
+            rows.append(f"{json.dumps(name)}: {json.dumps(condensed(answers))}")
     RECORDED.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 

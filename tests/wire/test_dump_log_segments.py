@@ -34,6 +34,8 @@ from embedkafka.runtime.scheduler import ThreadScheduler
 from tests.java_tools.jvm import QUICK_START, java
 from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
 
+pytestmark = [pytest.mark.java, pytest.mark.gate]
+
 RECORDS_PER_BATCH = 5
 ROUNDS = 6
 # The tool counts from offset -1 in each file, so it prints "-1 is followed by" for every segment
@@ -151,7 +153,6 @@ def complaints_in(text: str) -> list[str]:
     return [line for line in text.splitlines() if COMPLAINTS.search(line)]
 
 
-@pytest.mark.java
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("ending", ["running", "killed", "closed", "recovered"])
 def test_kafkas_tool_has_no_complaint_about_our_files(tmp_path: Path, ending: str) -> None:
@@ -190,7 +191,6 @@ def test_kafkas_tool_has_no_complaint_about_our_files(tmp_path: Path, ending: st
     assert re.search(r"^offset: \d+ position: \d+$", text, re.MULTILINE)
 
 
-@pytest.mark.java
 @pytest.mark.timeout(300)
 def test_kafkas_tool_does_complain_about_damage(tmp_path: Path) -> None:
     directory = tmp_path / "dumped-0"
@@ -206,7 +206,6 @@ def test_kafkas_tool_does_complain_about_damage(tmp_path: Path) -> None:
     assert len(complaints_in(dump(log, times))) > 1
 
 
-@pytest.mark.java
 @pytest.mark.timeout(300)
 def test_kafkas_tool_has_no_complaint_about_a_compacted_log(tmp_path: Path) -> None:
     directory = tmp_path / "dumped-0"
@@ -231,7 +230,6 @@ def test_kafkas_tool_has_no_complaint_about_a_compacted_log(tmp_path: Path) -> N
     assert sorted(keys) == [*["k"], *[f"key-{index}" for index in range(RECORDS_PER_BATCH)]]
 
 
-@pytest.mark.java
 @pytest.mark.timeout(300)
 def test_a_directory_that_kafka_left_is_opened(tmp_path: Path) -> None:
     sent: dict[TopicPartition, list[bytes]] = {}

@@ -12,6 +12,7 @@ from embedkafka.protocol.messages.core import FetchRequest
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import (
     T0,
+    TOO_LONG_MS,
     batch,
     describe,
     each_version,
@@ -148,31 +149,29 @@ def test_an_empty_fetch_waits_as_long_as_it_may(raw: RawClient, topic: str) -> N
     assert time.monotonic() - began >= 0.29
 
 
-@pytest.mark.parametrize("fields", [{"max_wait_ms": 0}, {"max_wait_ms": 20_000, "min_bytes": 0}])
+@pytest.mark.parametrize(
+    "fields", [{"max_wait_ms": 0}, {"max_wait_ms": TOO_LONG_MS, "min_bytes": 0}]
+)
 def test_a_fetch_that_need_not_wait_is_answered_at_once(
     raw: RawClient, topic: str, fields: dict[str, int]
 ) -> None:
-    began = time.monotonic()
     assert values_of(fetch(raw, topic, 0, **fields)) == []
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.both_io_modes
 def test_a_waiting_fetch_is_answered_when_records_arrive(
     cluster: Cluster, raw: RawClient, topic: str
 ) -> None:
-    request = fetch_request(topic, 0, max_wait_ms=20_000)
+    request = fetch_request(topic, 0, max_wait_ms=TOO_LONG_MS)
     waiting = raw.send(request, 12)
-    began = time.monotonic()
     with cluster.connect() as other:
         produce(other, topic, batch(b"a"))
     answer = the_partition(raw.receive(request, 12, waiting).responses, "partitions")
     assert values_of(answer) == [b"a"]
-    assert time.monotonic() - began < 10
 
 
 def test_a_waiting_fetch_waits_for_min_bytes(cluster: Cluster, raw: RawClient, topic: str) -> None:
-    request = fetch_request(topic, 0, max_wait_ms=20_000, min_bytes=2000)
+    request = fetch_request(topic, 0, max_wait_ms=TOO_LONG_MS, min_bytes=2000)
     waiting = raw.send(request, 12)
     with cluster.connect() as other:
         for _ in range(3):
@@ -187,10 +186,8 @@ def test_a_waiting_fetch_does_not_block_the_broker_for_others(
     waiting = [cluster.connect() for _ in range(12)]
     try:
         for client in waiting:
-            client.send(fetch_request(topic, 0, max_wait_ms=20_000), 12)
-        began = time.monotonic()
+            client.send(fetch_request(topic, 0, max_wait_ms=TOO_LONG_MS), 12)
         assert describe(raw, topic).error_code == ErrorCode.NONE
-        assert time.monotonic() - began < 10
     finally:
         for client in waiting:
             client.close()
@@ -200,7 +197,7 @@ def test_a_fetch_whose_client_has_gone_harms_nobody(
     cluster: Cluster, raw: RawClient, topic: str
 ) -> None:
     with cluster.connect() as gone:
-        gone.send(fetch_request(topic, 0, max_wait_ms=20_000), 12)
+        gone.send(fetch_request(topic, 0, max_wait_ms=TOO_LONG_MS), 12)
     assert produce(raw, topic, batch(b"a")).error_code == ErrorCode.NONE
     assert values_of(fetch(raw, topic, 0)) == [b"a"]
 
@@ -212,10 +209,8 @@ def test_leader_epochs_of_clients_are_checked(raw: RawClient, topic: str) -> Non
 
 
 def test_an_error_is_answered_without_waiting(raw: RawClient, unique: Unique) -> None:
-    began = time.monotonic()
-    answer = fetch(raw, unique("unknown"), 0, max_wait_ms=20_000)
+    answer = fetch(raw, unique("unknown"), 0, max_wait_ms=TOO_LONG_MS)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert time.monotonic() - began < 10
 
 
 def test_many_clients_wait_and_all_are_answered(cluster: Cluster, topic: str) -> None:
@@ -223,7 +218,7 @@ def test_many_clients_wait_and_all_are_answered(cluster: Cluster, topic: str) ->
 
     def wait_for_a_record() -> None:
         with cluster.connect() as client:
-            seen.append(values_of(fetch(client, topic, 0, max_wait_ms=20_000)))
+            seen.append(values_of(fetch(client, topic, 0, max_wait_ms=TOO_LONG_MS)))
 
     threads = [threading.Thread(target=wait_for_a_record) for _ in range(10)]
     for thread in threads:
@@ -231,5 +226,5 @@ def test_many_clients_wait_and_all_are_answered(cluster: Cluster, topic: str) ->
     with cluster.connect() as client:
         produce(client, topic, batch(b"a"))
     for thread in threads:
-        thread.join(30)
+        thread.join()
     assert seen == [[b"a"]] * 10

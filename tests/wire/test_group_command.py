@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 from tests.java_tools.command_line import run_tool
 from tests.wire.clients import Cluster, create_topic, open_consumer, poll, produce_values
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 Unique = Callable[[str], str]
 Row = dict[str, str]

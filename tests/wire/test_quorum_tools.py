@@ -10,7 +10,7 @@ from tests.java_tools.command_line import run_tool
 from tests.wire.clients import Cluster
 from tests.wire.test_quorum import controllers
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"

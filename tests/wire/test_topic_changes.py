@@ -1,6 +1,5 @@
 """DeleteTopics, CreatePartitions and DeleteRecords: changes to existing topics."""
 
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from tests.wire.one_partition import (
     EARLIEST,
     FETCH_BY_NAME,
     LATEST,
+    TOO_LONG_MS,
     Answer,
     batch,
     describe,
@@ -120,13 +120,11 @@ def test_a_waiting_fetch_ends_when_its_topic_is_deleted(
     cluster: Cluster, raw: RawClient, unique: Unique
 ) -> None:
     name = create_topic(cluster, unique("doomed"))
-    request = fetch_request(name, 0, max_wait_ms=20_000)
+    request = fetch_request(name, 0, max_wait_ms=TOO_LONG_MS)
     waiting = raw.send(request, FETCH_BY_NAME)
-    began = time.monotonic()
     with cluster.connect() as other:
         delete(other, name)
     answer = the_partition(raw.receive(request, FETCH_BY_NAME, waiting).responses, "partitions")
-    assert time.monotonic() - began < 10
     assert answer.error_code in {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

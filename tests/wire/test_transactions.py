@@ -23,6 +23,7 @@ from tests.wire.clients import (
 from tests.wire.one_partition import (
     FETCH_BY_NAME,
     LATEST,
+    TOO_LONG_MS,
     Answer,
     batch,
     fetch,
@@ -104,7 +105,7 @@ def test_a_waiting_committed_reader_is_woken_by_the_commit(
     transaction.add()
     transaction.send(b"a")
     with cluster.connect() as reader:
-        request = fetch_request(topic, 0, isolation_level=READ_COMMITTED, max_wait_ms=20_000)
+        request = fetch_request(topic, 0, isolation_level=READ_COMMITTED, max_wait_ms=TOO_LONG_MS)
         waiting = reader.send(request, FETCH_BY_NAME)
         transaction.end(commit=True)
         response = reader.receive(request, FETCH_BY_NAME, waiting)

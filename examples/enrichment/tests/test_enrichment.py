@@ -92,4 +92,5 @@ def test_the_rows_do_not_depend_on_the_schedule(kafka: EmbeddedKafka, spark: Spa
         outputs={"rows": lambda spark, options: enriched(options.path("orders.db"))},
         invariant=lambda out, given: out["rows"] == ENRICHED,
         schedules=6,
+        seed=1,
     )

@@ -12,7 +12,9 @@ TOPIC: Final = "raw-orders"
 MISSING: Final = "raw-missing"
 LONG: Final = "x" * 250
 GROUP: Final = "raw-group"
-"""A group without members, which has committed an offset of the topic."""
+"""A group without members, which has committed offsets of the topic."""
+NAMELESS: Final = ""
+"""Another such group."""
 NO_GROUP: Final = "raw-no-group"
 ID: Final = UUID(int=1)
 """Stands for the id of `TOPIC`."""
