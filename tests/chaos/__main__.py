@@ -84,18 +84,24 @@ def run_round(seed: int, case: str | None, evidence: Path) -> tuple[str, dict[st
             process.wait()
     result = directory / "result.json"
     if not result.exists():
-        stacks = (directory / "stacks.txt").exists() and (directory / "stacks.txt").stat().st_size
-        outcome = HUNG if stacks else FAILED
-        tail = (directory / "output.txt").read_text(errors="replace")[-3_000:]
-        if stacks:
-            tail += f"; it did not end within {ROUND_S} s, see stacks.txt"
-        return outcome, {"complaints": [f"the round ended with no result: {tail}"]}
+        stacks = _read(directory / "stacks.txt")
+        said = _read(directory / "output.txt")[-3_000:]
+        if not stacks:
+            return FAILED, {"complaints": [f"the round ended with no result: {said}"]}
+        # A machine of CI keeps no evidence but what is printed.
+        timeline = _read(directory / "timeline.txt")[-6_000:]
+        complaint = f"the round did not end within {ROUND_S} s: {said}\n{timeline}\n{stacks}"
+        return HUNG, {"complaints": [complaint]}
     found = json.loads(result.read_text())
     if found["complaints"]:
         return FAILED, found
     if not found["client"]:
         shutil.rmtree(directory, ignore_errors=True)
     return PASSED, found
+
+
+def _read(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 def report(
