@@ -190,7 +190,7 @@ def test_a_client_that_is_cut_off_refuses_calls_and_keeps_its_session_when_it_is
 def test_a_client_that_is_cut_off_for_long_loses_its_session(
     ensemble: ChrootEnsemble, end: str
 ) -> None:
-    session, other = ensemble.connect(session_timeout_ms=1_000), ensemble.connect()
+    session, other = ensemble.connect(session_timeout_ms=3_000), ensemble.connect()
     states = States(session)
     session.create("/e", ephemeral=True)
     gone = Seen()

@@ -1,0 +1,54 @@
+"""The options of our own test runs do what CONTRIBUTING says."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+MODULES = {
+    f"test_{name}": "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test(n): pass\n"
+    for name in ("one", "two", "three")
+}
+
+
+def order(pytester: pytest.Pytester, *options: str) -> list[str]:
+    listed = run(pytester, "--collect-only", "-q", *options)
+    return [line for line in listed.outlines if "::" in line]
+
+
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return pytester.runpytest("-p", "tests.conftest", "-p", "no:asyncio", *options)
+
+
+@pytest.fixture
+def same_examples() -> Iterator[None]:
+    """Hypothesis has one profile for the whole process."""
+    yield
+    settings.load_profile("same-examples")
+
+
+def test_a_seed_gives_tests_one_order_and_keeps_modules_together(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(**MODULES)
+    plain, seventh = order(pytester), order(pytester, "--shuffle", "7")
+    assert seventh != plain
+    assert sorted(seventh) == sorted(plain)
+    assert order(pytester, "--shuffle", "7") == seventh
+    assert order(pytester, "--shuffle", "8") != seventh
+    modules = [test.partition("::")[0] for test in seventh]
+    assert [modules[at] for at in range(0, 12, 4)] == list(dict.fromkeys(modules))
+
+
+@pytest.mark.usefixtures("same_examples")
+def test_new_examples_are_drawn_only_if_asked_for(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from hypothesis import settings
+
+        def test_profile(request):
+            assert settings().derandomize is not request.config.getoption("--new-examples")
+        """
+    )
+    for options in ([], ["--new-examples"]):
+        run(pytester, *options).assert_outcomes(passed=1)
