@@ -19,6 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # function-scoped fixtures hand out something fresh for each example.
 settings.register_profile(
     "new-examples",
+    derandomize=False,  # with CI set, Hypothesis repeats the same examples by itself
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     database=None,

@@ -224,7 +224,13 @@ def producer_id_expiration_ms(kafka: EmbeddedKafka) -> Iterator[None]:
 def session_timeout_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     orders = kafka.topic()
     seen: list[str] = []
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "sleepers"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "sleepers",
+            "heartbeat.interval.ms": 100,
+        }
+    )
     consumer.subscribe(
         [orders.name],
         on_assign=lambda *_: seen.append("assigned"),
@@ -232,7 +238,11 @@ def session_timeout_ms(kafka: EmbeddedKafka) -> Iterator[None]:
         on_lost=lambda *_: seen.append("lost"),
     )
     poll_until(consumer, lambda: seen == ["assigned"])
-    yield
+    # A heartbeat that is on its way while the clock moves would renew the session.
+    with kafka.faults.disconnect("HEARTBEAT", times=None) as cut:
+        poll_until(consumer, lambda: cut.hits > 0)
+        yield
+        kafka.await_group("sleepers", members=0)
     poll_until(consumer, lambda: len(seen) > 1)
     consumer.close()
 

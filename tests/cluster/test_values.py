@@ -1,7 +1,7 @@
 """What a test can ask a cluster for as values: ends, partitions, groups and lag."""
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 
@@ -78,9 +78,10 @@ def test_a_leader_that_never_answers_is_no_end(kafka: EmbeddedKafka) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     with (
         kafka.faults.drop_reply("LIST_OFFSETS", times=None),
-        pytest.raises(KafkaException, match="no leader answers for orders-0"),
+        pytest.raises(KafkaException) as raised,
     ):
         ask_ends(admin, [TopicPartition("orders", 0)], is_committed=False, timeout_s=0.2)
+    assert raised.value.args[0].code() == KafkaError._TIMED_OUT
 
 
 def test_a_plain_read_leaves_no_trace(kafka: EmbeddedKafka) -> None:
