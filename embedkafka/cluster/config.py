@@ -211,15 +211,15 @@ class ClusterConfig:
 def broker_settings(
     cluster: ClusterConfig, secured: Mapping[str, object] | None = None
 ) -> dict[str, ConfigValue]:
-    """Typed settings for every broker: the user's, over those of security, over those for tests."""
+    """Typed settings for every broker: those of security, made from the user's, come first."""
     remote = {} if cluster.zookeeper is None else REMOTE_DEFAULTS
     return parse_broker_settings(
         {
             **TEST_DEFAULTS,
             **remote,
             **_sized(cluster.brokers),
-            **(secured or {}),
             **cluster.config,
+            **(secured or {}),
         }
     )
 

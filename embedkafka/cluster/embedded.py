@@ -186,6 +186,7 @@ class EmbeddedKafka:
         weakref.finalize(self, resources.abandon).atexit = False
         directory = resources.directory.path
         prepared = self._prepare_security(directory / "security")
+        secured = {} if prepared is None else dict(prepared.settings)
         brokers = resources.brokers = Brokers(
             self._config,
             self._config.data_dir or directory / "data",
@@ -194,7 +195,7 @@ class EmbeddedKafka:
             rng=self._rng,
             describe=_describe_in_place,
             fault_choices=_fault_choices,
-            secured=None if prepared is None else prepared.settings,
+            secured=secured | self._control_plane_settings({**self._config.config, **secured}),
         )
         self._snapshots = Snapshots(brokers, directory / "snapshots")
         if prepared is not None:
@@ -221,6 +222,13 @@ class EmbeddedKafka:
                 rng=self._rng,
             )
         return self._prepared
+
+    def _control_plane_settings(self, settings: Mapping[str, object]) -> dict[str, object]:
+        if not settings.get("authorizer.class.name"):
+            return {}
+        from embedkafka.cluster.access.control_plane import control_plane_settings  # as above
+
+        return control_plane_settings(settings, self._rng)
 
     def _hurry(self) -> None:
         if self._is_running:

@@ -66,7 +66,15 @@ class ListenerTls:
     def principal_of(self, stream: Stream) -> KafkaPrincipal:
         """Who the certificate of an established connection says the client is."""
         assert isinstance(stream, TlsStream)
-        certificate = stream.peer_certificate
+        return self._principal_named_by(stream.peer_certificate)
+
+    @property
+    def own_principal(self) -> KafkaPrincipal:
+        """Who the listener's own certificate says its holder is, as a client."""
+        asks = self._loaded.asks_for_certificates
+        return self._principal_named_by(self.key_pair.certificate if asks else None)
+
+    def _principal_named_by(self, certificate: bytes | None) -> KafkaPrincipal:
         if certificate is None:
             return ANONYMOUS
         subject = subject_of(certificate)
@@ -150,6 +158,10 @@ class _Stores:
         self._protocols = protocols if isinstance(protocols, tuple) else tuple(_VERSIONS)
         suites = settings.get("ssl.cipher.suites")
         self._suites = suites if isinstance(suites, tuple) else ()
+
+    @property
+    def asks_for_certificates(self) -> bool:
+        return self._client_auth != "none"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Stores) and vars(self) == vars(other)

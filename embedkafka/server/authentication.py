@@ -20,6 +20,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.security.authentication import GSSAPI, SaslAuthenticator, SaslSettings
 from embedkafka.security.credentials import ScramCredentials
+from embedkafka.security.principals import USER, KafkaPrincipal
 from embedkafka.security.sasl import oauth_bearer, plain
 from embedkafka.security.sasl.exchange import Exchange
 from embedkafka.security.sasl.jaas import LoginModule, parse_login_module
@@ -141,6 +142,11 @@ class Authentication:
     def own_login(self, listener: str) -> tuple[str, LoginModule]:
         """The mechanism and the login module with which brokers log in to that listener."""
         return self._inter_broker_module(self._config, listener)
+
+    def find_own_principal(self, listener: str) -> KafkaPrincipal | None:
+        """Who brokers are on that listener; None if they do not log in by a user's name."""
+        user = self.own_login(listener)[1].options.get("username")
+        return None if user is None else KafkaPrincipal(USER, user)
 
     def plain_users(self, listener: str) -> dict[str, str]:
         """The passwords of a listener's users, if it enables PLAIN."""

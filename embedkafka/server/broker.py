@@ -57,6 +57,7 @@ from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition, fo
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass, field, replace
+from embedkafka.security.principals import ANONYMOUS
 from embedkafka.server.adapters import (
     CachedCoordinatorLeaders,
     CachedMetadata,
@@ -71,7 +72,13 @@ from embedkafka.server.config import part_configs
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.definition import ConfigValue
 from embedkafka.server.config.dynamic import OF_QUOTAS, DynamicConfig
-from embedkafka.server.config.listeners import Address, Listeners, NamedListener, plan_listeners
+from embedkafka.server.config.listeners import (
+    PLAINTEXT,
+    Address,
+    Listeners,
+    NamedListener,
+    plan_listeners,
+)
 from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.handler_pool import HandlerPool
@@ -261,6 +268,7 @@ class Broker:
         self._on_broker_config(self.config.broker)
         if self.authorizer is not None:
             self.authorizer.start()
+            self._require_rights_of_brokers(self.authorizer)
         self.logs.claim(MetaProperties(broker_id=self.id, cluster_id=self.cluster_id))
         self.logs.startup()
         self._set_strays_aside()
@@ -385,7 +393,7 @@ class Broker:
     @property
     def is_secured(self) -> bool:
         """Whether some listener asks clients for more than plain text."""
-        return self.encryption is not None or self.authentication is not None
+        return any(one.protocol != PLAINTEXT for one in self.listeners.clients)
 
     @property
     def address(self) -> str:
@@ -485,6 +493,28 @@ class Broker:
                     part.start(self.config.broker)
                 except ConfigError as error:
                     _LOG.error("broker %d starts without stored settings: %s", self.id, error)
+
+    def _require_rights_of_brokers(self, authorizer: "AclAuthorizer") -> None:
+        """Refuses to start if ACLs forbid what this broker would send to others as controller."""
+        control, principal = self.listeners.control, self._principal_of_brokers()
+        if principal is None or authorizer.allows_brokers(str(principal), control.host):
+            return
+        raise ConfigError(
+            f"the authorizer would refuse what brokers send each other as {principal} on listener "
+            f"{control.name} ({control.protocol}): add {principal} to super.users, or allow it "
+            "CLUSTER_ACTION on the cluster"
+        )
+
+    def _principal_of_brokers(self) -> "KafkaPrincipal | None":
+        """Who brokers are on the control plane; None if only a login can tell."""
+        name, protocol = self.listeners.control.name, self.listeners.control.protocol
+        if protocol == PLAINTEXT:
+            return ANONYMOUS
+        if protocol == "SSL":
+            assert self.encryption is not None
+            return self.encryption.own_principal(name)
+        assert self.authentication is not None
+        return self.authentication.find_own_principal(name)
 
     def check_security(self, config: BrokerConfig) -> None:
         """Raises ConfigError if the broker could not use these certificates from now on."""

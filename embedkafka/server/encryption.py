@@ -13,6 +13,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.security.certificate_names import check_same_names
 from embedkafka.security.key_stores import KeyPair
+from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.security.tls import CertificateAuthenticator, ListenerTls, TlsTransport
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.listener_keys import invalid_store, is_store
@@ -89,6 +90,10 @@ class Encryption:
             return CertificateAuthenticator(tls, stream)
 
         return authenticate
+
+    def own_principal(self, listener: str) -> KafkaPrincipal:
+        """Who this broker would be on that listener, by its own certificate."""
+        return self._secured[listener].own_principal
 
     def key_pair(self, listener: str) -> KeyPair:
         """The key of a listener, with its certificates."""

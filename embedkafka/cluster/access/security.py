@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.cluster.access.control_plane import join_super_users
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
@@ -187,10 +188,12 @@ def prepare(
         settings |= _sasl_settings(security, password)
     if security.acls is not None:
         settings["authorizer.class.name"] = AUTHORIZER
-        names = [BROKERS_USER, *security.super_users]
-        settings["super.users"] = ";".join(f"User:{name}" for name in names)
+    settings |= given
+    if settings.get("authorizer.class.name"):
+        super_users = [BROKERS_USER, *security.super_users]
+        settings["super.users"] = join_super_users(given, super_users)
     return PreparedSecurity(
-        settings={**settings, **given},
+        settings=settings,
         security=security,
         password=password,
         directory=directory,

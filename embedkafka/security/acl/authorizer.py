@@ -17,7 +17,7 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.locks import ACL_RANK, LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.runtime.values import dataclass, field
-from embedkafka.security.acl.acls import Acl, AclFilter, ResourcePattern
+from embedkafka.security.acl.acls import CLUSTER_NAME, Acl, AclFilter, ResourcePattern
 from embedkafka.security.acl.index import AclIndex
 from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.security.acl.znodes import (
@@ -120,6 +120,11 @@ class AclAuthorizer:
         return principal in self._config.super_users or self._index.allows_any(
             principal, host, operation, kind
         )
+
+    def allows_brokers(self, principal: str, host: str) -> bool:
+        """Whether the principal may send what brokers send each other."""
+        action, kind = AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
+        return self.allows(principal, host, action, kind, CLUSTER_NAME)
 
     def note(self, refusal: Refusal) -> None:
         """Logs a refusal and keeps it for reports."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from embedkafka.security.acl.authorizer import AclAuthorizer
 from embedkafka.server.api_table import HANDLERS, load_handler
 from embedkafka.server.authorization.checks import Checks, Narrowed, Refused
-from embedkafka.server.authorization.table import RULES
+from embedkafka.server.authorization.table import FREE, RULES
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ def guarded_loader(
     authorizer: AclAuthorizer, load_plain: Callable[[str], Handler] = load_handler
 ) -> Callable[[str], Handler]:
     """A `load_plain` whose handlers ask `authorizer` first."""
-    guards = {HANDLERS[api].handler: rule.guard for api, rule in RULES.items() if api in HANDLERS}
+    apis = {row.handler: api for api, row in HANDLERS.items()}
 
     @functools.cache
     def load(name: str) -> Handler:
-        handler = load_plain(name)
-        if name not in guards:
+        handler, api = load_plain(name), apis[name]
+        if api in FREE:
             return handler
-        return _guarded(handler, _load_guard(guards[name]), authorizer)
+        guarded = _guarded(handler, _load_guard(RULES[api].guard), authorizer)
+        return _once_informed(guarded) if HANDLERS[api].for_clients else guarded
 
     return load
 
@@ -45,8 +46,6 @@ def _load_guard(name: str) -> Guard:
 
 def _guarded(handler: Handler, guard: Guard, authorizer: AclAuthorizer) -> Handler:
     def run(broker: "Broker", request: Any, context: "RequestContext") -> object:  # Any: see above
-        if not broker.metadata.snapshot.is_informed:
-            return _once_informed(broker, context, functools.partial(run, broker, request, context))
         context.checks = check = Checks(authorizer, broker, context)
         outcome = guard(check, request)
         if outcome is request:
@@ -60,14 +59,18 @@ def _guarded(handler: Handler, guard: Guard, authorizer: AclAuthorizer) -> Handl
     return run
 
 
-def _once_informed(
-    broker: "Broker", context: "RequestContext", answer: Callable[[], object]
-) -> object:
+def _once_informed(handler: Handler) -> Handler:
     """Guards need the names of topics, which a broker that has just started does not know."""
 
-    @context.answering
-    def reply() -> None:
-        context.finish(answer())
+    def run(broker: "Broker", request: Any, context: "RequestContext") -> object:  # Any: see above
+        if broker.metadata.snapshot.is_informed:
+            return handler(broker, request, context)
 
-    broker.metadata.once_informed(reply)
-    return LATER
+        @context.answering
+        def reply() -> None:
+            context.finish(handler(broker, request, context))
+
+        broker.metadata.once_informed(reply)
+        return LATER
+
+    return run

@@ -38,6 +38,10 @@ def _rule(guard: str, *needs: tuple[Op, ResourceType] | tuple[Op, ResourceType, 
     return Rule(guard, tuple(Need(*need) for need in needs))
 
 
+def _for_brokers(guard: str) -> Rule:
+    return _rule(guard, (Op.CLUSTER_ACTION, _CLUSTER, "on the control plane, for brokers only"))
+
+
 FREE: Final = frozenset(
     {
         ApiKey.API_VERSIONS,
@@ -71,6 +75,10 @@ RULES: Final[Mapping[ApiKey, Rule]] = {
         (Op.CREATE, _TOPIC, "as above"),
         (Op.DESCRIBE, _CLUSTER, "for the authorized operations of the cluster"),
     ),
+    ApiKey.LEADER_AND_ISR: _for_brokers("control_guards.leader_and_isr"),
+    ApiKey.STOP_REPLICA: _for_brokers("control_guards.stop_replica"),
+    ApiKey.UPDATE_METADATA: _for_brokers("control_guards.update_metadata"),
+    ApiKey.CONTROLLED_SHUTDOWN: _for_brokers("control_guards.controlled_shutdown"),
     ApiKey.OFFSET_COMMIT: _rule("group_guards.offset_commit", (Op.READ, _GROUP), (Op.READ, _TOPIC)),
     ApiKey.OFFSET_FETCH: _rule(
         "group_guards.offset_fetch",
@@ -189,6 +197,7 @@ RULES: Final[Mapping[ApiKey, Rule]] = {
     ApiKey.UNREGISTER_BROKER: _rule("cluster_guards.unregister_broker", (Op.ALTER, _CLUSTER)),
     ApiKey.ADD_RAFT_VOTER: _rule("cluster_guards.add_raft_voter", (Op.ALTER, _CLUSTER)),
     ApiKey.REMOVE_RAFT_VOTER: _rule("cluster_guards.remove_raft_voter", (Op.ALTER, _CLUSTER)),
+    ApiKey.UPDATE_RAFT_VOTER: _for_brokers("control_guards.update_raft_voter"),
     ApiKey.DESCRIBE_CLUSTER: _rule(
         "topic_guards.describe_cluster",
         (Op.DESCRIBE, _CLUSTER, "for the authorized operations of the cluster"),
@@ -233,4 +242,4 @@ RULES: Final[Mapping[ApiKey, Rule]] = {
         "cluster_guards.alter_user_scram_credentials", (Op.ALTER, _CLUSTER)
     ),
 }
-"""Every API of clients that is not free. What only brokers send is trusted."""
+"""Every API that is not free, on any listener."""

@@ -16,7 +16,7 @@ it out. READ, WRITE, DELETE and ALTER include DESCRIBE; ALTER_CONFIGS includes D
 """
 
 TAIL = """
-Everyone may send {free}. What only brokers send, on the control plane, is not checked.
+Everyone may send {free}.
 """
 
 

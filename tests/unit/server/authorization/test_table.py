@@ -8,9 +8,14 @@ from embedkafka.server.authorization.guarded import _load_guard
 from embedkafka.server.authorization.table import FREE, RULES
 
 
-def test_every_api_of_clients_has_a_row_or_is_free() -> None:
-    of_clients = {api for api, row in HANDLERS.items() if row.for_clients}
-    assert of_clients == RULES.keys() | FREE
+def test_every_api_has_a_row_or_is_free() -> None:
+    assert HANDLERS.keys() == RULES.keys() | FREE
+    assert not RULES.keys() & FREE
+
+
+def test_a_handler_serves_one_api_so_that_its_guard_is_that_of_the_api() -> None:
+    handlers = [row.handler for row in HANDLERS.values()]
+    assert len(set(handlers)) == len(handlers)
 
 
 @pytest.mark.parametrize("api", RULES, ids=lambda api: api.name)

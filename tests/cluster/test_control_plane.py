@@ -1,0 +1,181 @@
+"""The control plane obeys ACLs: what only brokers may send is refused to everyone else."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from embedkafka import Acl, ConfigError, EmbeddedKafka, Security
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages import brokers, quorum
+from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.security.sasl.logins import plain_login
+from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.authorization.table import FREE
+from embedkafka.server.config.listeners import CONTROL_LISTENER
+from tests.wire.test_authorization import PROBES, REFUSALS, codes
+
+AUTHORIZER: Final = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+EPOCH: Final = 1_000_000
+BROKER_EPOCH: Final = 2**62
+_Stopped = brokers.StopReplicaRequest.TopicState
+_Role = brokers.LeaderAndIsrRequest.TopicState
+
+REQUESTS: Final[dict[ApiKey, object]] = {
+    **{api: probe.request for api, probe in PROBES.items() if HANDLERS[api].for_controllers},
+    ApiKey.LEADER_AND_ISR: brokers.LeaderAndIsrRequest(
+        controller_id=1,
+        controller_epoch=EPOCH,
+        broker_epoch=BROKER_EPOCH,
+        topic_states=[
+            _Role(
+                topic_name="orders",
+                topic_id=ZERO_UUID,
+                partition_states=[
+                    _Role.PartitionState(
+                        partition_index=0,
+                        controller_epoch=EPOCH,
+                        leader=7,
+                        leader_epoch=EPOCH,
+                        isr=[7],
+                        partition_epoch=EPOCH,
+                        replicas=[7],
+                    )
+                ],
+            )
+        ],
+        live_leaders=[],
+    ),
+    ApiKey.STOP_REPLICA: brokers.StopReplicaRequest(
+        controller_id=1,
+        controller_epoch=EPOCH,
+        broker_epoch=BROKER_EPOCH,
+        topic_states=[
+            _Stopped(
+                topic_name="orders",
+                partition_states=[
+                    _Stopped.PartitionState(
+                        partition_index=0, leader_epoch=-2, delete_partition=True
+                    )
+                ],
+            )
+        ],
+    ),
+    ApiKey.UPDATE_METADATA: brokers.UpdateMetadataRequest(
+        controller_id=1,
+        type=brokers.FULL,
+        controller_epoch=EPOCH,
+        broker_epoch=BROKER_EPOCH,
+        live_brokers=[],
+    ),
+    ApiKey.CONTROLLED_SHUTDOWN: brokers.ControlledShutdownRequest(
+        broker_id=1, broker_epoch=BROKER_EPOCH
+    ),
+    ApiKey.UPDATE_RAFT_VOTER: quorum.UpdateRaftVoterRequest(
+        cluster_id=None,
+        current_leader_epoch=1,
+        voter_id=1,
+        voter_directory_id=ZERO_UUID,
+        listeners=[],
+        k_raft_version_feature=quorum.UpdateRaftVoterRequest.KRaftVersionFeature(
+            min_supported_version=0, max_supported_version=1
+        ),
+    ),
+}
+"""A request that would do harm, for every API of the control plane that asks for rights."""
+
+OPEN: Final = FREE | {ApiKey.DESCRIBE_CLUSTER}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    users = {"mallory": "m-secret", "machine": "b-secret"}
+    secured = Security(
+        protocol="SASL_PLAINTEXT",
+        mechanism="PLAIN",
+        users=users,
+        acls=[Acl.allow("machine", "CLUSTER_ACTION", cluster=True)],
+    )
+    with EmbeddedKafka(security=secured) as kafka:
+        kafka.topic("orders").send("kept")
+        yield kafka
+
+
+def ask(kafka: EmbeddedKafka, api: ApiKey, user: str = "", password: str = "") -> Any:  # Any: wire
+    """The answer of the first broker's control plane."""
+    port = kafka._running_broker().port(CONTROL_LISTENER)
+    login = (lambda host: plain_login(user, password)) if user else None
+    client = BrokerClient("127.0.0.1", port, SystemClock(), "a-stranger", new_login=login)
+    try:
+        return client.call(REQUESTS[api], HANDLERS[api].versions[1])
+    finally:
+        client.close()
+
+
+def test_every_api_of_the_control_plane_is_probed_or_open_to_all() -> None:
+    served = {api for api, row in HANDLERS.items() if row.for_controllers}
+    assert served == REQUESTS.keys() | (OPEN & served)
+
+
+@pytest.mark.parametrize("api", REQUESTS, ids=lambda api: api.name)
+def test_a_user_without_rights_is_refused_and_changes_nothing(
+    kafka: EmbeddedKafka, api: ApiKey
+) -> None:
+    found = codes(ask(kafka, api, "mallory", "m-secret"))
+    assert found
+    assert found <= REFUSALS
+    assert {one.principal for one in kafka.acls.refusals() if one.api is api} == {"User:mallory"}
+    assert [one.value for one in kafka.existing_topic("orders").read()] == [b"kept"]
+
+
+def test_a_user_with_the_right_of_brokers_is_heard(kafka: EmbeddedKafka) -> None:
+    answer = ask(kafka, ApiKey.CONTROLLED_SHUTDOWN, "machine", "b-secret")
+    assert answer.error_code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_client_is_no_broker_though_all_clients_are_anonymous() -> None:
+    with EmbeddedKafka(brokers=2, config=AUTHORIZER) as kafka:
+        kafka.acls.add(Acl.allow("ANONYMOUS", "ALL", topic="*"))
+        kafka.acls.add(Acl.allow("ANONYMOUS", "CREATE", cluster=True))
+        orders = kafka.topic("orders", replication=2)
+        orders.send("kept")
+        with pytest.raises(ConnectionError):
+            ask(kafka, ApiKey.STOP_REPLICA)
+        assert [one.value for one in orders.read()] == [b"kept"]
+
+
+@pytest.mark.parametrize(
+    ("config", "user"),
+    [
+        ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}, "ANON"),
+        (
+            {
+                "listeners": "SASL_PLAINTEXT://:0",
+                "security.inter.broker.protocol": "SASL_PLAINTEXT",
+                "sasl.enabled.mechanisms": "PLAIN",
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+                "sasl.jaas.config": (
+                    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                    'username="admin" password="p" user_admin="p";'
+                ),
+            },
+            "admin",
+        ),
+    ],
+    ids=["anonymous", "logged in"],
+)
+def test_brokers_that_may_not_control_each_other_do_not_start(
+    config: dict[str, object], user: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"as User:{user}.* to super.users"):
+        EmbeddedKafka(config={**AUTHORIZER, **config}).start()
+
+
+def test_super_users_of_the_settings_are_added_to_those_of_the_brokers() -> None:
+    secured = Security(protocol="SASL_PLAINTEXT", mechanism="PLAIN", users={"a": "b"}, acls=[])
+    with EmbeddedKafka(security=secured, config={"super.users": "User:a"}) as kafka:
+        kafka.topic("orders").send("x")
+        assert kafka.acls.refusals() == []
