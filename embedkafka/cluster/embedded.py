@@ -44,6 +44,7 @@ from embedkafka.runtime.failures import (
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.locks import outermost_lock
 from embedkafka.runtime.properties import format_properties
+from embedkafka.runtime.temporary import replace_private
 from embedkafka.runtime.threads import run_whole
 from embedkafka.server.broker import Broker
 from embedkafka.spark.producers import close_producers
@@ -474,7 +475,7 @@ class EmbeddedKafka:
         """The directory of the certificates that the cluster made for itself; None if it made none.
 
         `ca.pem` is what clients trust. With `Security(protocol="SSL")` each user has a key and its
-        certificate in `<user>.pem`. `close` removes the directory.
+        certificate in `users`; `client_config` names the file. `close` removes the directory.
         """
         prepared = self._prepared
         made = prepared is not None and prepared.certificates is not None
@@ -494,11 +495,16 @@ class EmbeddedKafka:
             ClusterClosed: no broker is running.
             InvalidArgument: the credentials of this user are not known.
         """
+        from embedkafka.cluster.access.user_names import file_name  # most clusters need none
+
         settings, servers = self._settings_for(user)
         options = settings.spark_options.items()
         properties = {name.removeprefix("kafka."): value for name, value in options}
-        file = Path(self.scratch_dir("client-properties")) / f"{user or 'cluster'}.properties"
-        file.write_text(format_properties({"bootstrap.servers": servers, **properties}))
+        name = "cluster.properties" if user is None else f"users/{file_name(user, 'properties')}"
+        file = Path(self.scratch_dir("client-properties")) / name
+        file.parent.mkdir(exist_ok=True)
+        text = format_properties({"bootstrap.servers": servers, **properties})
+        replace_private(file, text.encode())
         return str(file)
 
     def _settings_for(self, user: str | None) -> "tuple[ClientSettings, str]":

@@ -61,6 +61,14 @@ def private_file(data: bytes) -> Iterator[str]:
         yield file.name
 
 
+def replace_private(path: Path, data: bytes) -> None:
+    """Replaces the content of `path` atomically; only this user can read it."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    os.replace(temporary, path)
+
+
 def sweep(parent: Path) -> None:
     """Removes the directories in `parent` whose owners are dead."""
     if not CAN_LOCK:

@@ -128,6 +128,11 @@ def subject_of(certificate: bytes) -> str:
     return _spelled(_fields(certificate)[4][1])
 
 
+def format_common_name(name: str) -> str:
+    """The subject of a certificate that has only this common name."""
+    return f"CN={_escaped(name)}"
+
+
 def hosts_of(certificate: bytes) -> frozenset[str]:
     """The names and addresses of a server in a DER certificate, such as `[7, 127.0.0.1]`."""
     found = [content for tag, content in _fields(certificate) if tag == _EXTENSIONS]

@@ -1,5 +1,6 @@
 """`EmbeddedKafka(security=...)`: everything a user needs, from one argument."""
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,12 @@ def test_the_settings_may_add_listeners_to_those_of_security() -> None:
         ({"users": {"": "x"}}, "the name of a user"),
         ({"users": {"embedkafka": "x"}}, "is the user that brokers log in as"),
         ({"super_users": "alice"}, "super_users must be a list"),
+        ({"super_users": ["a;User:b"]}, "has one"),
+        ({"users": {"a\nb": "x"}}, "has a character that cannot be shown"),
+        (
+            {"users": {"Jörg": "x"}},
+            "user Jörg could never log in: names in SCRAM-SHA-512 are ASCII",
+        ),
     ],
 )
 def test_a_mistake_is_named_at_once(given: dict[str, Any], complaint: str) -> None:
@@ -246,8 +253,73 @@ def test_the_name_in_a_certificate_is_that_of_the_acls() -> None:
 
 def written(kafka: EmbeddedKafka, user: str, topic: str) -> KafkaError | None:
     """Writes a record as `user`; returns the error that it met."""
+    producer = Producer({**kafka.client_config(user), "log_level": 0})
+    return error_of(producer, topic)
+
+
+def error_of(producer: Producer, topic: str) -> KafkaError | None:
+    """Writes a record; returns the error that it met."""
     errors: list[KafkaError | None] = []
-    producer = Producer({**kafka.client_config(user), "log_level": 0, "linger.ms": 0})
     producer.produce(topic, b"x", on_delivery=lambda error, message: errors.append(error))
     assert producer.flush(TIMEOUT_S) == 0
     return errors[0]
+
+
+NAMES = [
+    "brokers",
+    "trusted",
+    "ca",
+    "cluster",
+    "../../x",
+    "a/b",
+    "a,b",
+    "a,c",
+    "Jörg",
+    "Job",
+    "job",
+]
+NAMES += ["n" * 300, "ö" * 40, 'q"uote\\', "$1", " x ", "CN=embedkafka"]
+
+
+def test_every_name_of_a_certificate_has_its_own_key_and_acls() -> None:
+    acls = [Acl.allow(name, "WRITE", topic=f"of-{number}") for number, name in enumerate(NAMES)]
+    security = Security(protocol="SSL", users=NAMES, acls=acls)
+    topics = {f"of-{number}": 1 for number in range(len(NAMES))}
+    with EmbeddedKafka(security=security, topics=topics) as kafka:
+        for number, name in enumerate(NAMES):
+            assert written(kafka, name, f"of-{number}") is None
+            other = written(kafka, name, f"of-{number - 1}" if number else "of-1")
+            assert other is not None
+            assert other.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        keys = {kafka.client_config(name)["ssl.key.location"] for name in NAMES}
+        properties = {kafka.java_properties(name) for name in [*NAMES, None]}
+        assert len({one.lower() for one in keys}) == len(NAMES)
+        assert len({one.lower() for one in properties}) == len(NAMES) + 1
+        made = Path(str(kafka.certificates_dir))
+        assert {Path(key).parent for key in keys} == {made / "users"}
+        for file in [*map(Path, properties), *made.rglob("*.pem")]:
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_every_name_of_plain_logs_in() -> None:
+    users = {
+        name: f"secret of {name}" for name in NAMES if name == name.strip()
+    }  # librdkafka trims
+    security = Security(protocol="SASL_PLAINTEXT", mechanism="PLAIN", users=users)
+    with EmbeddedKafka(security=security, topics={"orders": 1}) as kafka:
+        for name in users:
+            assert written(kafka, name, "orders") is None
+
+
+def test_acls_without_users_are_for_anonymous_clients() -> None:
+    acls = [Acl.allow("ANONYMOUS", "WRITE", topic="orders")]
+    with EmbeddedKafka(brokers=2, security=Security(protocol="SSL", acls=acls)) as kafka:
+        kafka.topic("orders", replication=2)
+        kafka.topic("secrets").send("the library may")
+        settings = {"security.protocol": "SSL", "log_level": 0}
+        settings |= {"ssl.ca.location": f"{kafka.certificates_dir}/ca.pem"}
+        stranger = Producer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
+        assert error_of(stranger, "orders") is None
+        refused = error_of(stranger, "secrets")
+        assert refused is not None
+        assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

@@ -14,9 +14,11 @@ from embedkafka.cluster.access.security import (
     PreparedSecurity,
     find_password,
     login_module,
+    user_key,
 )
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.temporary import replace_private
 from embedkafka.security.key_stores import KeyPair
 from embedkafka.security.sasl.jaas import LoginModule
 from embedkafka.server.broker import Broker
@@ -104,9 +106,11 @@ class ClientAccess:
 
     def _certificate(self, user: str) -> Properties:
         prepared = self._prepared
-        if prepared is None or not self._files.exists(prepared.directory / f"{user}.pem"):
-            raise self._no_user(user, [] if prepared is None else prepared.security.names)
-        path = str(prepared.directory / f"{user}.pem")
+        if prepared is None or prepared.certificates is None:
+            raise self._no_user(user, [])
+        if user not in (BROKERS_USER, *prepared.security.names):
+            raise self._no_user(user, prepared.security.names)
+        path = str(user_key(prepared.directory, user))
         return {"ssl.keystore.type": "PEM", "ssl.keystore.location": path}
 
     def _no_user(self, user: str, known: list[str]) -> InvalidArgument:
@@ -123,7 +127,7 @@ class ClientAccess:
     def _write(self, name: str, content: str | bytes) -> str:
         data = content.encode() if isinstance(content, str) else content
         self._files.make_directory(self._directory)
-        self._files.replace(self._directory / name, data)
+        replace_private(self._directory / name, data)
         return str(self._directory / name)
 
 

@@ -8,7 +8,7 @@ from embedkafka.cluster.brokers import Brokers
 from embedkafka.runtime.failures import ConfigError, InvalidArgument
 from embedkafka.security.credentials import ScramCredentials
 from embedkafka.security.principals import KafkaPrincipal
-from embedkafka.security.sasl.scram_credentials import HASHES
+from embedkafka.security.sasl.scram_credentials import HASHES, can_log_in
 from embedkafka.server.authentication import Authentication
 from embedkafka.server.broker import Broker
 from embedkafka.server.config.dynamic import BROKERS
@@ -50,10 +50,12 @@ class Logins:
         """Gives a user, known or new, a credential of SCRAM for this password.
 
         Raises:
-            InvalidArgument: the mechanism is not one of SCRAM's.
+            InvalidArgument: the mechanism is not one of SCRAM's, or the name is not ASCII.
         """
         if mechanism not in HASHES:
             raise InvalidArgument(f"mechanism must be one of {', '.join(HASHES)}")
+        if not can_log_in(user):
+            raise InvalidArgument(f"user {user!r} could never log in: names in SCRAM are ASCII")
         self._credentials().set_password(user, mechanism, password, self._rng)
 
     def expire_tokens(self, owner: str) -> None:

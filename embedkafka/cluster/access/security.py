@@ -6,16 +6,20 @@ Not here: what clients need to connect (`client_access`).
 """
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.cluster.access.control_plane import join_super_users
+from embedkafka.cluster.access.user_names import common_name, file_name, mapping_rules
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.temporary import replace_private
 from embedkafka.runtime.values import dataclass, field
+from embedkafka.security.sasl.scram_credentials import can_log_in
 from embedkafka.server.config.listeners import PLAINTEXT, SECURITY_PROTOCOLS, parse_listeners
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import sanitize
@@ -35,7 +39,7 @@ LOGIN_MODULES: Final[Mapping[str, str]] = {
     "SCRAM-SHA-512": f"{_KAFKA}.scram.ScramLoginModule",
     "OAUTHBEARER": f"{_KAFKA}.oauthbearer.OAuthBearerLoginModule",
 }
-_COMMON_NAME: Final = "RULE:^CN=([^,]*).*$/$1/,DEFAULT"
+_USERS: Final = "users"
 _LOCAL_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -74,6 +78,11 @@ class Security:
             _require_acls(self.acls)
         if isinstance(self.super_users, str):
             raise ConfigError(f'super_users must be a list such as ["{self.super_users}"]')
+        for name in self.super_users:
+            if ";" in name:
+                raise ConfigError(
+                    f"super.users separates names by semicolons, and {name!r} has one"
+                )
 
     @property
     def names(self) -> list[str]:
@@ -90,6 +99,11 @@ class Security:
         """Whether clients log in with SASL."""
         return self.protocol.startswith("SASL_")
 
+    @property
+    def uses_scram(self) -> bool:
+        """Whether clients log in with SCRAM."""
+        return self.uses_sasl and self.mechanism.startswith("SCRAM")
+
     def _require_users(self) -> None:
         needs_passwords = self.uses_sasl and self.mechanism != "OAUTHBEARER"
         if isinstance(self.users, str) or not isinstance(self.users, Mapping | Sequence):
@@ -101,6 +115,13 @@ class Security:
         for name in self.users:
             if not isinstance(name, str) or not name:
                 raise ConfigError("the name of a user must be a text that is not empty")
+            if not name.isprintable():
+                raise ConfigError(f"the name of user {name!r} has a character that cannot be shown")
+            if self.uses_scram and not can_log_in(name):
+                raise ConfigError(
+                    f"user {name} could never log in: names in {self.mechanism} are ASCII, as in "
+                    "Kafka. PLAIN, OAUTHBEARER and SSL take any name"
+                )
             if name == BROKERS_USER:
                 raise ConfigError(f"{BROKERS_USER} is the user that brokers log in as")
             password = find_password(self, name)
@@ -157,7 +178,7 @@ class PreparedSecurity:
     @property
     def _stored_users(self) -> dict[str, str]:
         security = self.security
-        if not (security.uses_sasl and security.mechanism.startswith("SCRAM")):
+        if not security.uses_scram:
             return {}
         users = {user: find_password(security, user) or "" for user in security.names}
         return {BROKERS_USER: self.password, **users}
@@ -182,8 +203,8 @@ def prepare(
             certificates = MadeCertificates(directory, hosts, files)
             settings |= certificates.make(security)
         if security.protocol == "SSL":
-            settings["ssl.client.auth"] = "required" if security.users else "none"
-            settings["ssl.principal.mapping.rules"] = _COMMON_NAME
+            settings["ssl.client.auth"] = _client_auth(security)
+            settings["ssl.principal.mapping.rules"] = mapping_rules(security.names)
     if security.uses_sasl:
         settings |= _sasl_settings(security, password)
     if security.acls is not None:
@@ -199,6 +220,13 @@ def prepare(
         directory=directory,
         certificates=certificates,
     )
+
+
+def _client_auth(security: Security) -> str:
+    """Without users, clients are anonymous; brokers still need their name if there are ACLs."""
+    if security.users:
+        return "required"
+    return "none" if security.acls is None else "requested"
 
 
 class MadeCertificates:
@@ -217,16 +245,19 @@ class MadeCertificates:
 
     def make(self, security: Security) -> dict[str, object]:
         """Makes those of the brokers and, with `SSL`, of the users; returns brokers' settings."""
-        self._files.make_directory(self._directory)
+        self._files.make_directory(self._directory / _USERS)
         if security.protocol == "SSL":
             for user in security.names:
-                self._write(f"{user}.pem", self._authority.issue(user))
+                pem = self._authority.issue(common_name(user))
+                self._write(user_key(self._directory, user), pem)
         brokers = self._authority.issue(BROKERS_USER, self._hosts)
         return {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": self._write(f"{BROKERS_USER}.pem", brokers),
+            "ssl.keystore.location": self._write(user_key(self._directory, BROKERS_USER), brokers),
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": self._write("ca.pem", self._authority.trusted),
+            "ssl.truststore.location": self._write(
+                self._directory / "ca.pem", self._authority.trusted
+            ),
         }
 
     def issue_again(self, *, expired: bool) -> Path:
@@ -236,11 +267,18 @@ class MadeCertificates:
         lifetime = timedelta(hours=-1) if expired else LIFETIME
         self._issued += 1
         pem = self._authority.issue(BROKERS_USER, self._hosts, lifetime=lifetime)
-        return self._write(f"{BROKERS_USER}-{self._issued}.pem", pem)
+        return self._write(self._directory / f"{BROKERS_USER}-{self._issued}.pem", pem)
 
-    def _write(self, name: str, pem: str) -> Path:
-        self._files.replace(self._directory / name, pem.encode())
-        return self._directory / name
+    def _write(self, path: Path, pem: str) -> Path:
+        replace_private(path, pem.encode())
+        return path
+
+
+def user_key(directory: Path, user: str) -> Path:
+    """Where a user's key and certificate are, apart from those of the cluster itself."""
+    if user == BROKERS_USER:
+        return directory / f"{BROKERS_USER}.pem"
+    return directory / _USERS / file_name(user, "pem")
 
 
 def _hosts(given: Mapping[str, object]) -> list[str]:
@@ -267,12 +305,18 @@ def _sasl_settings(security: Security, password: str) -> dict[str, object]:
 
 def login_module(mechanism: str, options: Mapping[str, str]) -> str:
     """The value of `sasl.jaas.config`."""
-    quoted = " ".join(f'{name}="{_escaped(value)}"' for name, value in options.items())
-    return f"{LOGIN_MODULES[mechanism]} required {quoted};"
+    pairs = (f"{_word(name)}={_quoted(value)}" for name, value in options.items())
+    return f"{LOGIN_MODULES[mechanism]} required {' '.join(pairs)};"
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
+def _word(name: str) -> str:
+    """An option's name, which may contain that of a user."""
+    return name if re.fullmatch(r"\w[\w.-]*", name, re.ASCII) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _require_acls(acls: object) -> None:

@@ -33,6 +33,11 @@ class ScramCredential:
     iterations: int
 
 
+def can_log_in(user: str) -> bool:
+    """Whether a client can send this name: Kafka's messages of SCRAM are ASCII."""
+    return user.isascii()
+
+
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 
