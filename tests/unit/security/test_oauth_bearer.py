@@ -1,5 +1,6 @@
 """OAUTHBEARER with tokens of both kinds: unsecured ones, and signed ones."""
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -160,6 +161,12 @@ def test_a_signed_token_is_accepted(sign: Signer) -> None:
         lambda sign: sign(exp=None),
         lambda sign: sign(iat=None),
         lambda sign: sign(iat=-5),
+        lambda sign: sign(exp=float("nan")),
+        lambda sign: sign(exp=True),
+        lambda sign: sign(exp=str(NOW_S + 60)),
+        lambda sign: sign(nbf=float("inf")),
+        lambda sign: sign(nbf="soon"),
+        lambda sign: sign(sub="\ud800"),
         lambda sign: sign(nbf=NOW_S + 60),
         lambda sign: sign(sub=None),
         lambda sign: sign(scope=["a", "a"]),
@@ -175,6 +182,20 @@ def test_a_token_that_does_not_hold_is_refused(sign: Signer, make: Callable[[Sig
     with pytest.raises(IllegalToken) as refused:
         SignedTokenValidator(sign.key_set).validate(token, now_ms=NOW_MS)
     assert token not in str(refused.value)
+
+
+@pytest.mark.parametrize("exp", [2**63 - 1, 10**400, float("inf"), 1e308])
+def test_a_signed_token_that_never_expires_is_accepted(sign: Signer, exp: float) -> None:
+    found = SignedTokenValidator(sign.key_set).validate(sign(exp=exp), now_ms=NOW_MS)
+    assert found.expires_ms == 2**63 - 1
+
+
+def test_a_signed_token_of_any_depth_is_refused_or_read(sign: Signer) -> None:
+    head, claims, signature = sign().split(".")
+    deep = base64.urlsafe_b64encode(b"[" * 60_000).decode().rstrip("=")
+    for token in (f"{deep}.{claims}.{signature}", f"{head}.{deep}.{signature}"):
+        with pytest.raises(IllegalToken):
+            SignedTokenValidator(sign.key_set).validate(token, now_ms=NOW_MS)
 
 
 def test_audience_and_issuer_must_fit_when_they_are_set(sign: Signer) -> None:
