@@ -27,8 +27,9 @@ class Verdict:
 class Authenticator(Protocol):
     """Sees every frame of one connection first. Runs on the processor's thread."""
 
-    max_frame_bytes: int
-    """The longest frame that a client may send before it has authenticated."""
+    max_frame_bytes: int | None
+    """The longest frame that a client may send before it has authenticated; None for no other
+    limit than that of requests."""
 
     failure_delay_ms: int
     """How long a client that sends a longer one waits for the end of its connection."""

@@ -71,9 +71,8 @@ class Channel:
         self._owner = owner
         self._writer = FrameWriter()
         self.authenticator = authenticator
-        self.reader = FrameReader(
-            max_request_bytes if authenticator is None else authenticator.max_frame_bytes
-        )
+        own_limit = None if authenticator is None else authenticator.max_frame_bytes
+        self.reader = FrameReader(max_request_bytes if own_limit is None else own_limit)
         self.stream = stream
         self.id = f"{stream.local}-{stream.peer}-{number}"
         self.peer = stream.peer

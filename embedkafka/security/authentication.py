@@ -57,6 +57,12 @@ GSSAPI: Final = "GSSAPI"
 # A client may not begin a re-authentication earlier than this after the last one.
 _MIN_REAUTH_INTERVAL_MS: Final = 1_000
 
+# Java's clients count a session in nanoseconds, of which a long holds 292 years.
+_LONGEST_SESSION_MS: Final = 2**62 // 1_000_000
+
+# It may repeat a name that the client sent; in old versions, a text has 32,767 bytes at most.
+_LONGEST_MESSAGE: Final = 1_000
+
 
 class SaslState(Enum):
     """What a connection expects next."""
@@ -98,7 +104,7 @@ class SaslAuthenticator:
 
     def __init__(self, settings: SaslSettings) -> None:
         self.principal: KafkaPrincipal | None = None
-        self.max_frame_bytes = settings.max_receive_bytes
+        self.max_frame_bytes: int | None = settings.max_receive_bytes
         self.failure_delay_ms = settings.failure_delay_ms
         self._settings = settings
         self._state = SaslState.INITIAL_REQUEST
@@ -254,7 +260,7 @@ class SaslAuthenticator:
 
     def _token_refused(self, header: RequestHeader, error: Exception) -> _Refused:
         if isinstance(error, AuthenticationFailed):
-            message = str(error)
+            message = str(error)[:_LONGEST_MESSAGE]
         else:  # what is wrong could tell a stranger which users exist
             _LOG.debug("%s failed: %s", self._mechanism, error)
             message = (
@@ -293,13 +299,13 @@ class SaslAuthenticator:
         self.principal = principal
 
     def _lifetime_ms(self, identity: Identity) -> int | None:
-        limits = []
+        limits = [_LONGEST_SESSION_MS]
         if identity.expires_ms is not None:
             limits.append(identity.expires_ms - self._settings.clock.now_ms())
         max_reauth_ms = self._settings.max_reauth_ms.get(self._mechanism, 0)
         if max_reauth_ms > 0:
             limits.append(max_reauth_ms)
-        return max(0, min(limits)) if limits else None
+        return max(0, min(limits)) if len(limits) > 1 else None
 
 
 def _is_api_key(number: int) -> bool:

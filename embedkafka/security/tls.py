@@ -12,7 +12,6 @@ from typing import Final
 from embedkafka.net.authentication import Verdict
 from embedkafka.net.connection import ForeignProtocol
 from embedkafka.net.transport import Listener, Stream, Transport
-from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.temporary import private_file
 from embedkafka.security.certificate_names import NameRule, map_name, parse_rules, subject_of
@@ -97,10 +96,10 @@ class CertificateAuthenticator:
 
     is_settled = True
     failure_delay_ms = 0
+    max_frame_bytes: int | None = None
 
     def __init__(self, tls: ListenerTls, stream: Stream) -> None:
         self.principal: KafkaPrincipal | None = None
-        self.max_frame_bytes = MAX_INT
         self._tls = tls
         self._stream = stream
 

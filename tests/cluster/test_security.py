@@ -1,5 +1,7 @@
 """`EmbeddedKafka(security=...)`: everything a user needs, from one argument."""
 
+import socket
+import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -323,3 +325,18 @@ def test_acls_without_users_are_for_anonymous_clients() -> None:
         refused = error_of(stranger, "secrets")
         assert refused is not None
         assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_the_first_request_over_tls_is_no_longer_than_any_other() -> None:
+    security = Security(protocol="SSL", users=["job"])
+    with EmbeddedKafka(security=security, config={"socket.request.max.bytes": 1000}) as kafka:
+        settings = kafka.client_config("job")
+        context = ssl.create_default_context(cafile=settings["ssl.ca.location"])
+        context.load_cert_chain(settings["ssl.key.location"])
+        host, port = kafka.bootstrap_servers.split(":")
+        with (
+            socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as plain,
+            context.wrap_socket(plain, server_hostname=host) as stream,
+        ):
+            stream.sendall((1001).to_bytes(4))
+            assert stream.recv(1) == b""

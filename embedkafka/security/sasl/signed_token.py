@@ -9,6 +9,11 @@ from typing import Any, Final
 
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.security.sasl.oauth_bearer import BearerToken, IllegalToken
+from embedkafka.security.sasl.token_claims import (
+    find_seconds,
+    in_milliseconds,
+    require_principal,
+)
 
 # An algorithm belongs to a type of key. A public RSA key must not serve as a shared secret.
 _KEY_TYPES: Final = {
@@ -44,15 +49,11 @@ class SignedTokenValidator:
     def validate(self, token: str, *, now_ms: int) -> BearerToken:
         try:
             claims = self._verified_claims(token)
-            self._check_times(claims, now_ms / 1000)
-        except (self._jwt.PyJWTError, ValueError, TypeError) as error:
+        except (self._jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise IllegalToken(f"{type(error).__name__}: it cannot be validated") from None
-        principal = claims.get(self._principal_claim)
-        if not isinstance(principal, str) or not principal.strip():
-            raise IllegalToken(f"it has no principal name in claim {self._principal_claim}")
         return BearerToken(
-            principal=principal.strip(),
-            expires_ms=round(claims["exp"] * 1000),
+            principal=require_principal(claims, self._principal_claim).strip(),
+            expires_ms=in_milliseconds(self._checked_expiration(claims, now_ms / 1000)),
             scope=self._scope(claims.get(self._scope_claim)),
         )
 
@@ -81,13 +82,17 @@ class SignedTokenValidator:
         )
         return claims
 
-    def _check_times(self, claims: Mapping[str, Any], now_s: float) -> None:  # Any: as above
-        if now_s - self._clock_skew_s >= float(claims["exp"]):
+    def _checked_expiration(self, claims: Mapping[str, object], now_s: float) -> float:
+        expires_s, issued_s = find_seconds(claims, "exp"), find_seconds(claims, "iat")
+        if expires_s is None or issued_s is None:
+            raise IllegalToken("it lacks a time")
+        if now_s - self._clock_skew_s >= expires_s:
             raise IllegalToken("it has expired")
-        if float(claims["iat"]) < 0:
+        if issued_s < 0:
             raise IllegalToken("it was issued before 1970")
-        if now_s + self._clock_skew_s < float(claims.get("nbf", 0)):
+        if now_s + self._clock_skew_s < (find_seconds(claims, "nbf") or 0):
             raise IllegalToken("it is not valid yet")
+        return expires_s
 
     def _scope(self, claim: object) -> frozenset[str]:
         values = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []

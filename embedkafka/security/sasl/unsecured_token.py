@@ -12,6 +12,12 @@ from typing import Final
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 from embedkafka.security.sasl.oauth_bearer import BearerToken, IllegalToken
+from embedkafka.security.sasl.token_claims import (
+    find_seconds,
+    in_milliseconds,
+    parse_part,
+    require_principal,
+)
 
 _OPTION: Final = "unsecuredValidator"
 _SPLITS: Final = 3
@@ -45,19 +51,17 @@ class UnsecuredTokenValidator:
     def validate(self, token: str, *, now_ms: int) -> BearerToken:
         claims = _claims(token)
         scope = _scope(claims.get(self.scope_claim))
-        expires_s = _number(claims, "exp")
+        expires_s = find_seconds(claims, "exp")
         if expires_s is None:
             raise IllegalToken("it has no expiration time")
-        principal = claims.get(self.principal_claim)
-        if not isinstance(principal, str) or not principal.strip():
-            raise IllegalToken(f"it has no principal name in claim {self.principal_claim}")
-        self._check_times(_number(claims, "iat"), expires_s, now_ms)
+        principal = require_principal(claims, self.principal_claim)
+        self._check_times(find_seconds(claims, "iat"), expires_s, now_ms)
         for required in self.required_scope:
             if required not in scope:
                 wanted = f"[{', '.join(self.required_scope)}]"
                 raise IllegalToken(f"it lacks the scope {required}", scope=wanted)
         return BearerToken(
-            principal=principal, expires_ms=round(expires_s * 1000), scope=frozenset(scope)
+            principal=principal, expires_ms=in_milliseconds(expires_s), scope=frozenset(scope)
         )
 
     def _check_times(self, issued_s: float | None, expires_s: float, now_ms: int) -> None:
@@ -93,17 +97,10 @@ def _encode(part: Mapping[str, object]) -> str:
 def _decode(split: str) -> Mapping[str, object]:
     try:
         padded = split.rstrip("=") + "=" * (-len(split.rstrip("=")) % 4)
-        part = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        part = base64.b64decode(padded, altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
-        raise IllegalToken("a part of it is no JSON in Base64") from None
-    return part if isinstance(part, dict) else {}
-
-
-def _number(claims: Mapping[str, object], name: str) -> float | None:
-    value = claims.get(name)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise IllegalToken(f"its claim {name} is no number")
-    return value
+        raise IllegalToken("a part of it is not in Base64") from None
+    return parse_part(part)
 
 
 def _scope(claim: object) -> set[str]:

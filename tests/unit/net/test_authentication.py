@@ -13,7 +13,7 @@ from tests.unit.net.conftest import Bench, connect
 class Porter:
     """Lets in who knows the word, and asks regulars at every frame."""
 
-    max_frame_bytes = 20
+    max_frame_bytes: int | None = 20
     failure_delay_ms = 100
 
     def __init__(self, *, is_settled: bool = True) -> None:
@@ -124,3 +124,19 @@ def test_frames_are_short_until_the_client_has_authenticated(bench: Bench) -> No
     with connect(server) as friend:
         friend.ask(b"sesame")
         assert friend.ask(b"x" * 5000) == b"ali:" + b"x" * 5000
+
+
+def test_an_authenticator_without_a_limit_of_its_own_leaves_that_of_requests(bench: Bench) -> None:
+    class Trusting(Porter):
+        max_frame_bytes: int | None = None
+
+    server = bench.serve(
+        whoami, new_authenticator=lambda stream: Trusting(), max_request_bytes=1000
+    )
+    with connect(server) as stranger:
+        assert stranger.ask(b"x" * 1000) == b"None:" + b"x" * 1000
+        stranger.send(b"x" * 1001)
+        with connect(server) as other:
+            assert other.ask(b"x") == b"None:x"
+        bench.clock.advance(ms=100)
+        stranger.assert_hung_up()
