@@ -1,13 +1,13 @@
 """A page with the cluster's metrics in Prometheus's format, at `/metrics` on its own port.
 
-Owner: the thread `ek-metrics`, which answers one request after the other.
+Owner: the thread `ek-metrics`; each request has one of its own.
 """
 
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Final
 
-from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.failures import ClusterClosed, ConfigError, Failures
+from embedkafka.runtime.local_http import LOOPBACK, LocalHandler, LocalHttpServer
+from embedkafka.runtime.threads import end_thread, start_thread
 
 if TYPE_CHECKING:
     from embedkafka.cluster.embedded import EmbeddedKafka
@@ -19,32 +19,36 @@ _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 class MetricsPage:
     """Serves the page until `close`. Counters begin when it is made."""
 
-    def __init__(self, kafka: "EmbeddedKafka", *, port: int = 0, host: str = "127.0.0.1") -> None:
-        class Handler(BaseHTTPRequestHandler):
+    def __init__(self, kafka: "EmbeddedKafka", *, port: int = 0) -> None:
+        class Handler(LocalHandler):
             def do_GET(self) -> None:
-                found = self.path.partition("?")[0] == _PATH
-                body = (kafka.metrics().prometheus() if found else f"see {_PATH}\n").encode()
-                self.send_response(200 if found else 404)
+                if not self.is_for_us:
+                    self._reply(403, "this server has another name\n")
+                elif self.path.partition("?")[0] != _PATH:
+                    self._reply(404, f"see {_PATH}\n")
+                else:
+                    try:
+                        self._reply(200, kafka.metrics().prometheus())
+                    except ClusterClosed as error:
+                        self._reply(503, f"{error}\n")
+
+            def _reply(self, status: int, text: str) -> None:
+                body = text.encode()
+                self.send_response(status)
                 self.send_header("Content-Type", _TYPE)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Says nothing: a page that is read every few seconds would fill the log."""
-
         kafka.metrics()
+        self._failures = Failures()
         try:
-            self._server = HTTPServer((host, port), Handler)
+            self._server = LocalHttpServer(port, Handler)
         except OSError as error:
-            raise ConfigError(f"cannot serve metrics on {host}:{port}: {error}") from error
-        self.url = f"http://{host}:{self._server.server_address[1]}{_PATH}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="ek-metrics", daemon=True
-        )
-        self._thread.start()
+            raise ConfigError(f"cannot serve metrics on {LOOPBACK}:{port}: {error}") from error
+        self.url = f"http://{LOOPBACK}:{self._server.server_port}{_PATH}"
+        self._thread = start_thread("ek-metrics", self._server.serve_forever, self._failures)
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._server.end()
+        end_thread(self._thread, self._failures)

@@ -12,17 +12,17 @@ import json
 import secrets
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from embedkafka.page.document import live_page
 from embedkafka.page.source import PageSource
 from embedkafka.runtime.failures import EmbedKafkaError, Failures, InvalidArgument
+from embedkafka.runtime.local_http import LOOPBACK, LocalHandler, LocalHttpServer
 from embedkafka.runtime.threads import end_thread, start_thread
 
 TOKEN_HEADER: Final = "X-Embedkafka-Token"
-_LOOPBACK: Final = "127.0.0.1"
 _MOST_BYTES: Final = 1 << 20
 
 
@@ -34,8 +34,7 @@ class PageServer:
         self._is_closed = False
         self._token = secrets.token_urlsafe(24)
         self._failures = Failures()
-        self._server = ThreadingHTTPServer((_LOOPBACK, port), self._handler())
-        self._server.daemon_threads = True
+        self._server = LocalHttpServer(port, self._handler())
         self._thread = start_thread(
             "ek-page-server", lambda: self._server.serve_forever(0.1), self._failures
         )
@@ -43,15 +42,14 @@ class PageServer:
     @property
     def url(self) -> str:
         """Where to look. The token is in the part that browsers do not send."""
-        return f"http://{_LOOPBACK}:{self._server.server_port}/#token={self._token}"
+        return f"http://{LOOPBACK}:{self._server.server_port}/#token={self._token}"
 
     def close(self) -> None:
         """Ends the server; a second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.end()
         end_thread(self._thread, self._failures)
         self._source.close()
 
@@ -64,18 +62,15 @@ class PageServer:
     def __repr__(self) -> str:
         return f"<PageServer {self.url}>"
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[LocalHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(LocalHandler):
             def do_GET(self) -> None:
                 server._answer(self, self._get)
 
             def do_POST(self) -> None:
                 server._answer(self, self._post)
-
-            def log_message(self, *arguments: object) -> None:
-                """Says nothing: the terminal belongs to the test."""
 
             def _get(self) -> object:
                 asked = urlsplit(self.path)
@@ -92,10 +87,10 @@ class PageServer:
 
     # -- requests
 
-    def _answer(self, handler: BaseHTTPRequestHandler, ask: Callable[[], object]) -> None:
+    def _answer(self, handler: LocalHandler, ask: Callable[[], object]) -> None:
         """Checks who asks, and sends what `ask` returns as JSON, or the page."""
-        path = urlsplit(handler.path).path
-        if not self._is_for_us(handler):
+        path = handler.path.partition("?")[0]
+        if not handler.is_for_us:
             _send(handler, HTTPStatus.FORBIDDEN, {"error": "this server has another name"})
         elif path == "/" and handler.command == "GET":
             _send_page(handler, live_page())
@@ -124,14 +119,6 @@ class PageServer:
             raise LookupError(path)
         self._source.act(asked)
         return {"done": True}
-
-    def _is_for_us(self, handler: BaseHTTPRequestHandler) -> bool:
-        port = self._server.server_port
-        names = {f"{_LOOPBACK}:{port}", f"localhost:{port}"}
-        origin = handler.headers.get("Origin")
-        return handler.headers.get("Host") in names and (
-            origin is None or origin.removeprefix("http://") in names
-        )
 
     def _has_token(self, handler: BaseHTTPRequestHandler) -> bool:
         given = handler.headers.get(TOKEN_HEADER) or ""

@@ -1,8 +1,10 @@
 """Metrics: what a test asserts, and what Prometheus reads."""
 
 import re
+import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
@@ -13,6 +15,7 @@ from embedkafka import EmbeddedKafka, InvalidArgument
 from embedkafka.cluster.metrics_page import MetricsPage
 from embedkafka.cluster.reports.metrics import NAMES
 from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.runtime.addresses import parse_address
 from tests.wire.raw_client import RawClient
 
 
@@ -173,6 +176,32 @@ def test_prometheus_reads_the_page(kafka: EmbeddedKafka) -> None:
         r'kafka_server_brokertopicmetrics_messagesin_total\{broker="1",topic="a-b"\} 1', text
     )
     assert 'kafka_controller_kafkacontroller_activecontrollercount{broker="1"} 1' in text
+
+
+def test_a_silent_client_holds_up_neither_the_page_nor_its_end(kafka: EmbeddedKafka) -> None:
+    page = MetricsPage(kafka)
+    with socket.create_connection(parse_address(page.url.split("/")[2]), timeout=30) as silent:
+        try:
+            with urllib.request.urlopen(page.url, timeout=30) as answer:
+                assert b"activecontrollercount" in answer.read()
+        finally:
+            page.close()
+        assert silent.recv(1) == b""
+
+
+def test_a_name_that_another_site_points_here_gets_no_metrics(kafka: EmbeddedKafka) -> None:
+    page = MetricsPage(kafka)
+    port = page.url.split(":")[2].split("/")[0]
+    try:
+        for headers in ({"Host": f"evil.example:{port}"}, {"Origin": "http://evil.example"}):
+            request = urllib.request.Request(page.url, headers=headers)
+            with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+                urllib.request.urlopen(request, timeout=30)
+            refused.value.close()
+        request = urllib.request.Request(page.url, headers={"Host": f"localhost:{port}"})
+        urllib.request.urlopen(request, timeout=30).close()
+    finally:
+        page.close()
 
 
 def test_serve_serves_the_page() -> None:

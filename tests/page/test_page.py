@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -77,6 +78,23 @@ def test_a_page_without_the_token_or_under_another_name_gets_nothing(kafka: Embe
                 with pytest.raises(urllib.error.HTTPError, match="403"):
                     ask(page, path, body, **headers)
         assert kafka.broker(1).state.value == "running"
+
+
+def test_a_stranger_neither_holds_the_page_up_nor_writes_to_the_terminal(
+    kafka: EmbeddedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with kafka.open_ui(browser=False) as page:
+        address = ("127.0.0.1", int(page.url.split(":")[2].split("/")[0]))
+        with (
+            socket.create_connection(address, timeout=30) as silent,
+            socket.create_connection(address, timeout=30) as odd,
+        ):
+            odd.sendall(b"GET //[ HTTP/1.0\r\n\r\n")
+            assert odd.recv(12) == b"HTTP/1.0 403"
+            assert ask(page, "/api/state")["clusters"]
+            page.close()
+            assert silent.recv(1) == b""
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_buttons_act_and_say_what_they_cannot_do(kafka: EmbeddedKafka) -> None:

@@ -8,7 +8,7 @@ from tests.tidy.sources import MODULES, Reference, matches, references
 
 CLOCK = {"runtime/clock.py", "runtime/real_time.py"}
 FILES = {f"runtime/{name}.py" for name in ("files", "file_locks", "positioned", "temporary")}
-SOCKETS = {"net/transport.py"}
+SOCKETS = {"net/transport.py", "runtime/local_http.py"}
 WAKER = {"net/waker.py"}
 
 SEAMS: dict[str, set[str]] = {
