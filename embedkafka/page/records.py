@@ -11,12 +11,9 @@ from typing import Any, Final
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.reports.report import fetch_last
-from embedkafka.net.client import BrokerClient
 from embedkafka.page.avro import AvroError, decode_avro
 from embedkafka.protocol.errors import ApiError
 from embedkafka.replica.partition.values import PartitionView
-from embedkafka.runtime.addresses import parse_address
-from embedkafka.runtime.clock import SystemClock
 
 _TIMEOUT_MS: Final = 2_000
 _LONGEST: Final = 4_096
@@ -27,14 +24,13 @@ def last_records(
     brokers: Brokers, views: Sequence[PartitionView], count: int
 ) -> list[dict[str, Any]]:
     """The last records of partitions, in the order of their time. Any: JSON."""
-    addresses = {handle.id: handle.address for handle in brokers.all() if handle.is_reachable}
+    reachable = {one.id: one.require_broker() for one in brokers.all() if one.is_reachable}
     found: list[dict[str, Any]] = []
     for view in views:
-        if view.leader not in addresses or view.log_end_offset <= view.log_start_offset:
+        if view.leader not in reachable or view.log_end_offset <= view.log_start_offset:
             continue
-        host, port = parse_address(addresses[view.leader])
-        client = BrokerClient(
-            host, port, SystemClock(), "embedkafka-report", request_timeout_ms=_TIMEOUT_MS
+        client = reachable[view.leader].make_client(
+            "embedkafka-report", request_timeout_ms=_TIMEOUT_MS
         )
         try:
             for record in fetch_last(client, view, count):
@@ -98,7 +94,7 @@ def decoded(data: bytes | None, schema: object = None) -> dict[str, Any]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -65,7 +65,11 @@ class EmbeddedSource:
         self._brokers = kafka._require_brokers()
         self._recorder = Recorder(kafka, "live")
         self._recorder.start()
-        self._tails = _Tails(lambda: ClientView(kafka.bootstrap_servers))
+        self._tails = _Tails(self._new_view)
+
+    def _new_view(self) -> ClientView:
+        settings, servers = self._kafka._settings_for(None)
+        return ClientView(servers, settings)
 
     def document(self) -> Json:
         return {

@@ -12,7 +12,7 @@ from embedkafka.cluster.clients.client_view import ClientView
 from embedkafka.cluster.clients.clients import READER
 from embedkafka.page.records import shown_record
 from embedkafka.runtime.clock import REAL_TIME
-from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.failures import EmbedKafkaError, Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.threads import end_thread, start_thread
 
@@ -89,7 +89,7 @@ class Tail:
                 for message in consumer.consume(num_messages=_KEPT, timeout=_POLL_S):
                     if not message.error():
                         self._records.append(message)
-        except (KafkaException, ValueError) as error:
+        except (KafkaException, EmbedKafkaError, ValueError) as error:
             self.error = str(error)  # shown on the page, and the next request tries again
         finally:
             consumer.close()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import EmbeddedKafka
+from embedkafka import EmbeddedKafka, EmbedKafkaError, Security
 from embedkafka.cluster.clients.client_view import ClientView
 from embedkafka.page.avro import AvroError, decode_avro
 from embedkafka.page.document import static_page
@@ -21,6 +21,8 @@ from embedkafka.page.recorder import Recorder
 from embedkafka.page.records import decoded
 from embedkafka.page.server import TOKEN_HEADER, PageServer
 from embedkafka.page.source import ExternalSource
+from embedkafka.page.state import records_of
+from embedkafka.page.tail import Tail
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,35 @@ def test_a_live_page_has_the_state_of_the_cluster_and_its_records(kafka: Embedde
         assert records[0]["value"] == {"text": '{"id": 1}', "format": "json"}
         assert records[0]["headers"] == [["trace", "x"]]
     assert not [one for one in threading.enumerate() if one.name.startswith("ek-page")]
+
+
+def test_the_page_of_a_secured_cluster_has_its_records(capfd: pytest.CaptureFixture[str]) -> None:
+    secured = Security(protocol="SASL_SSL", mechanism="PLAIN", users={"job": "j-secret"}, acls=[])
+    with EmbeddedKafka(security=secured) as kafka:
+        kafka.topic("orders").send("kept")
+        (kept,) = records_of(kafka._require_brokers(), "orders", 10)
+        assert kept["value"]["text"] == "kept"
+        with kafka.open_ui(browser=False) as page:
+            records: list[Any] = []
+            while not records:
+                found = ask(page, "/api/records?topic=orders")
+                assert found["error"] is None
+                records = found["records"]
+            assert records[0]["value"]["text"] == "kept"
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_topic_that_cannot_be_read_is_named_on_the_page(
+    kafka: EmbeddedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Unreachable(ClientView):
+        def metadata(self) -> Any:  # Any: as in `ClientView`
+            raise EmbedKafkaError("no broker answers")
+
+    tail = Tail(Unreachable(kafka.bootstrap_servers), "orders")
+    tail.stop()
+    assert tail.error == "no broker answers"
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_page_without_the_token_or_under_another_name_gets_nothing(kafka: EmbeddedKafka) -> None:
@@ -176,6 +207,7 @@ def test_values_are_decoded_for_people() -> None:
     assert decoded(b"hello") == {"text": "hello", "format": "text"}
     assert decoded(b'{"a": 1}')["format"] == "json"
     assert decoded(b"\xff\x00") == {"text": "ff 00", "format": "hex"}
+    assert decoded(b"[" * 100_000)["format"] == "text"
     schema = {
         "type": "record",
         "name": "Order",
