@@ -220,7 +220,6 @@ class EmbeddedKafka:
                 directory,
                 host=self._config.host,
                 files=SystemFiles(),
-                rng=self._rng,
             )
         return self._prepared
 
@@ -229,7 +228,7 @@ class EmbeddedKafka:
             return {}
         from embedkafka.cluster.access.control_plane import control_plane_settings  # as above
 
-        return control_plane_settings(settings, self._rng)
+        return control_plane_settings(settings)
 
     def _hurry(self) -> None:
         if self._is_running:

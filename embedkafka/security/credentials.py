@@ -16,6 +16,7 @@ from embedkafka.security.sasl.exchange import Identity
 from embedkafka.security.sasl.scram import ScramAccount
 from embedkafka.security.sasl.scram_credentials import (
     HASHES,
+    SALT_BYTES,
     ScramCredential,
     credential_of,
     decode_credential,
@@ -28,7 +29,6 @@ from embedkafka.zk.store import ConnectionLoss, SessionExpired
 _LOG = logging.getLogger(__name__)
 
 USERS = "users"
-_SALT_BYTES = 20
 
 
 class ScramCredentials:
@@ -38,9 +38,11 @@ class ScramCredentials:
         self._zk = zk
         self._lock = ranked_lock("SCRAM credentials", LEAF_RANK)
         self._known: dict[str, dict[str, str]] = {}
+        self.decoy_secret = b""
 
-    def load(self) -> None:
-        """Reads all, in case the store gets out of reach."""
+    def load(self, proposed_secret: bytes) -> None:
+        """Reads all, in case the store gets out of reach; all brokers share the first secret."""
+        self.decoy_secret = self._zk.create_or_get_decoy_secret(proposed_secret)
         for entity in self._zk.configured_entities(USERS):
             self._settings(desanitize(entity))
 
@@ -75,7 +77,7 @@ class ScramCredentials:
 
     def set_password(self, user: str, mechanism: str, password: str, rng: random.Random) -> None:
         """Stores the credential of a password, with a new salt."""
-        salt = rng.randbytes(_SALT_BYTES)
+        salt = rng.randbytes(SALT_BYTES)
         self.set(user, mechanism, credential_of(mechanism, password, salt=salt))
 
     def delete(self, user: str, mechanism: str) -> bool:

@@ -14,7 +14,7 @@ import hmac
 import json
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,12 +23,19 @@ from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import format_uuid
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.runtime.values import dataclass, field, replace
 from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.security.sasl.exchange import Identity
 from embedkafka.security.sasl.scram import ScramAccount
-from embedkafka.security.sasl.scram_credentials import ScramCredential, credential_of
+from embedkafka.security.sasl.scram_credentials import (
+    HASHES,
+    SALT_BYTES,
+    ScramCredential,
+    credential_of,
+)
 from embedkafka.zk import paths
+from embedkafka.zk.change_feed import ChangeFeed
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import desanitize, sanitize
 from embedkafka.zk.store import ConnectionLoss, NoNode, SessionExpired
@@ -36,7 +43,6 @@ from embedkafka.zk.znodes import create_with_parents
 
 _ALGORITHM: Final = "sha512"
 _VERSION: Final = 3
-_SALT_BYTES: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +90,19 @@ class DelegationTokens:
         self._lock = ranked_lock("delegation tokens", LEAF_RANK)
         self._known: dict[str, DelegationToken] = {}
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
+        self._changes: ChangeFeed | None = None
 
-    def load(self) -> None:
-        """Reads all tokens, in case the store gets out of reach."""
+    def load(self, background: Scheduler) -> None:
+        """Reads all tokens, in case the store gets out of reach, and follows their changes."""
         for path in (paths.DELEGATION_TOKENS, paths.DELEGATION_TOKEN_CHANGES):
             create_with_parents(self._zk.store, path, None, exist_ok=True)
+        self._changes = self._zk.follow_changes(
+            paths.DELEGATION_TOKEN_CHANGES,
+            paths.DELEGATION_TOKEN_CHANGE_PREFIX,
+            background,
+            on_change=lambda data: self._look_again([data.decode()]),
+            on_gap=self._look_at_all_again,
+        )
         self.all()
 
     def create(
@@ -149,6 +163,8 @@ class DelegationTokens:
         for token in self.all():
             if token.is_expired(now_ms):
                 self.remove(token.token_id)
+        if self._changes is not None:
+            self._changes.read()  # purges old announcements, though no new one may come
 
     def all(self) -> list[DelegationToken]:
         """All tokens, also those that have expired and await removal."""
@@ -178,7 +194,8 @@ class DelegationTokens:
             known = self._credentials.get(key)
         if known is None:
             password = base64.b64encode(self.mac(token_id)).decode()
-            salt = self._rng.randbytes(_SALT_BYTES)
+            # The same on all brokers, as the salt of an unknown token is.
+            salt = hmac.digest(self.mac(token_id), mechanism.encode(), _ALGORITHM)[:SALT_BYTES]
             known = credential_of(mechanism, password, salt=salt)
             with self._lock:
                 known = self._credentials.setdefault(key, known)
@@ -199,13 +216,27 @@ class DelegationTokens:
             with self._lock:
                 return self._known.get(token_id)
         except NoNode:
-            with self._lock:
-                self._known.pop(token_id, None)
+            self._forget(token_id)
             return None
         token = decode_token(data)
         with self._lock:
             self._known[token_id] = token
         return token
+
+    def _forget(self, token_id: str) -> None:
+        with self._lock:
+            self._known.pop(token_id, None)
+            for mechanism in HASHES:
+                self._credentials.pop((mechanism, token_id), None)
+
+    def _look_again(self, token_ids: Iterable[str]) -> None:
+        for token_id in token_ids:
+            self._find(token_id)
+
+    def _look_at_all_again(self) -> None:
+        with self._lock:
+            known = list(self._known)
+        self._look_again(known)
 
     def _set_expiry(self, token: DelegationToken, expires_ms: int) -> int:
         changed = replace(token, expires_ms=min(token.max_ms, expires_ms))

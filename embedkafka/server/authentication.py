@@ -54,6 +54,7 @@ _SIGNED_TOKENS: Final = frozenset(
     }
 )
 _USER: Final = "user_"
+_SECRET_BYTES: Final = 32
 
 
 def asks_for_sasl(listener: NamedListener) -> bool:
@@ -106,7 +107,8 @@ class Authentication:
         Settings that were stored before hold from now on; raises ConfigError if they cannot, and
         goes on without them.
         """
-        self._credentials.load()
+        # A generator of its own: clients see what `_rng` makes, and could reckon back.
+        self._credentials.load(random.Random().randbytes(_SECRET_BYTES))
         try:
             self._apply(config)
         finally:
@@ -270,7 +272,12 @@ class _Accounts:
 
     def __init__(self, credentials: ScramCredentials, tokens: DelegationTokens | None) -> None:
         self._tokens = tokens
+        self._credentials = credentials
         self.find_user = credentials.find_user
+
+    @property
+    def decoy_secret(self) -> bytes:
+        return self._credentials.decoy_secret
 
     def find_token(self, mechanism: str, token_id: str) -> ScramAccount | None:
         return None if self._tokens is None else self._tokens.find_account(mechanism, token_id)

@@ -255,7 +255,7 @@ class Broker:
         self.zk.make_persistent_paths()
         self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
         if self.tokens is not None:
-            self.tokens.load()
+            self.tokens.load(self._background)
             interval_ms = self.spec.config.integer("delegation.token.expiry.check.interval.ms")
             self._background.every("expire-tokens", interval_ms, self._expire_tokens)
         self.config.start(

@@ -98,6 +98,17 @@ class KafkaZk:
             return payloads.decode_cluster_id(self.store.get(paths.CLUSTER_ID)[0])
         return proposed
 
+    def create_or_get_decoy_secret(self, proposed: bytes) -> bytes:
+        """What brokers make the salts of unknown users of; `proposed` if there is none yet."""
+        found = find(self.store, paths.DECOY_SECRET)
+        if found is not None:
+            return found
+        try:
+            create_with_parents(self.store, paths.DECOY_SECRET, proposed)
+        except NodeExists:
+            return self.store.get(paths.DECOY_SECRET)[0]
+        return proposed
+
     def find_cluster_id(self) -> str | None:
         data = find(self.store, paths.CLUSTER_ID)
         return None if data is None else payloads.decode_cluster_id(data)

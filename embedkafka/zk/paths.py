@@ -23,6 +23,7 @@ LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CONSUMERS: Final = "/consumers"
 CLUSTER_ID: Final = "/cluster/id"
+DECOY_SECRET: Final = "/cluster/scram_decoys"  # of our own
 FEATURE: Final = "/feature"
 DELEGATION_TOKENS: Final = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"

@@ -303,6 +303,18 @@ def test_every_name_of_a_certificate_has_its_own_key_and_acls() -> None:
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_brokers_share_what_they_make_of_unknown_users_and_clients_cannot_reckon_it() -> None:
+    security = Security(protocol="SASL_PLAINTEXT", users={"job": "x"})
+    secrets, passwords = set(), set()
+    for _ in range(2):
+        with EmbeddedKafka(brokers=2, security=security, seed=1) as kafka:
+            brokers = [one.require_broker() for one in kafka._require_brokers().all()]
+            (secret,) = {one.authentication._credentials.decoy_secret for one in brokers}
+            secrets.add(secret)
+            passwords.add(kafka._prepared.password)
+    assert len(secrets) == len(passwords) == 2
+
+
 def test_every_name_of_plain_logs_in() -> None:
     users = {
         name: f"secret of {name}" for name in NAMES if name == name.strip()

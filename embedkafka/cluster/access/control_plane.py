@@ -16,7 +16,7 @@ from embedkafka.server.config.listeners import CONTROL_LISTENER, PLAINTEXT, plan
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-def control_plane_settings(given: Mapping[str, object], rng: random.Random) -> dict[str, object]:
+def control_plane_settings(given: Mapping[str, object]) -> dict[str, object]:
     """Settings to add; none without an authorizer, or if brokers have names already.
 
     Settings that name a control plane, or give it a protocol, are left alone.
@@ -30,7 +30,7 @@ def control_plane_settings(given: Mapping[str, object], rng: random.Random) -> d
         return {}
     protocol = "SASL_SSL" if planned.control.speaks_tls else "SASL_PLAINTEXT"
     # No client can have this name by chance, whichever way clients of other listeners get theirs.
-    user, password = (f"embedkafka-{rng.getrandbits(128):032x}" for _ in range(2))
+    user, password = f"embedkafka-{new_secret()}", new_secret()
     login = f'{_PLAIN_MODULE} required username="{user}" password="{password}"'
     prefix = f"{LISTENER_PREFIX}{CONTROL_LISTENER.lower()}"
     others = [f"{one.name}:{one.protocol}" for one in planned.clients]
@@ -41,6 +41,11 @@ def control_plane_settings(given: Mapping[str, object], rng: random.Random) -> d
         f"{prefix}.plain.sasl.jaas.config": f'{login} user_{user}="{password}";',
         "super.users": join_super_users(given, [user]),
     }
+
+
+def new_secret() -> str:
+    """Drawn apart from the cluster's other choices: clients see those, and may know the seed."""
+    return f"{random.Random().getrandbits(128):032x}"
 
 
 def join_super_users(given: Mapping[str, object], users: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from embedkafka.cluster.access.control_plane import join_super_users
+from embedkafka.cluster.access.control_plane import join_super_users, new_secret
 from embedkafka.cluster.access.user_names import common_name, file_name, mapping_rules
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import ConfigError
@@ -191,11 +191,10 @@ def prepare(
     *,
     host: str,
     files: Files,
-    rng: random.Random,
 ) -> PreparedSecurity:
     """Makes certificates in `directory`, unless `given` names others, and the brokers' settings."""
     settings = listener_settings(security, given)
-    password = f"{rng.getrandbits(128):032x}"
+    password = new_secret()
     certificates: MadeCertificates | None = None
     if security.uses_tls:
         if not any(name.startswith("ssl.keystore.") for name in given):

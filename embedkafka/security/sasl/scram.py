@@ -23,6 +23,7 @@ from embedkafka.security.sasl.exchange import (
 from embedkafka.security.sasl.scram_credentials import (
     HASHES,
     MIN_ITERATIONS,
+    SALT_BYTES,
     ScramCredential,
     salted_password,
 )
@@ -31,7 +32,7 @@ TOKEN_AUTH: Final = "tokenauth"
 """The extension that makes the user name the id of a delegation token."""
 
 _NONCE_BITS: Final = 130
-_SALT_BYTES: Final = 16
+_MOST_ITERATIONS: Final = 1_000_000  # seconds of work, which a false broker could ask for
 
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -47,7 +48,7 @@ _CLIENT_FINAL: Final = re.compile(
     rf"(?P<without_proof>c={_BASE64},r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 _SERVER_FIRST: Final = re.compile(
-    rf"r=(?P<nonce>{_PRINTABLE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]+){_EXTENSIONS}"
+    rf"r=(?P<nonce>{_PRINTABLE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}}){_EXTENSIONS}"
 )
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -66,6 +67,11 @@ class ScramAccounts(Protocol):
     def find_user(self, mechanism: str, name: str) -> ScramAccount | None: ...
 
     def find_token(self, mechanism: str, token_id: str) -> ScramAccount | None: ...
+
+    @property
+    def decoy_secret(self) -> bytes:
+        """What only the brokers know, and all of them."""
+        ...
 
 
 class ScramExchange:
@@ -113,8 +119,13 @@ class ScramExchange:
         return self._accounts.find_user(self._mechanism, user)
 
     def _decoy(self, user: str) -> ScramCredential:
-        """A credential that no password fits; its salt is the same at every attempt."""
-        salt = hashlib.sha256(f"{self._mechanism} {user}".encode()).digest()[:_SALT_BYTES]
+        """A credential that no password fits.
+
+        Its salt is the same at every attempt, on every broker, like that of a user. A user whose
+        credential was made by a client with another salt or count can still be told from it.
+        """
+        seed = f"{self._mechanism} {user}".encode()
+        salt = hmac.digest(self._accounts.decoy_secret, seed, "sha256")[:SALT_BYTES]
         size = hashlib.new(self._algorithm).digest_size
         return ScramCredential(
             salt=salt,
@@ -145,7 +156,8 @@ class ScramLogin:
     def __init__(self, mechanism: str, user: str, password: str, rng: random.Random) -> None:
         self.mechanism = mechanism
         self._password = password
-        self._first_bare = f"n={_encode_name(user)},r={new_nonce(rng)}"
+        self._nonce = new_nonce(rng)
+        self._first_bare = f"n={_encode_name(user)},r={self._nonce}"
         self._signature = ""
 
     def respond(self, challenge: bytes | None) -> bytes | None:
@@ -162,6 +174,13 @@ class ScramLogin:
         first = _SERVER_FIRST.fullmatch(challenge.decode(errors="replace"))
         if first is None:
             raise LoginRefused("the broker's challenge is malformed")
+        if not first["nonce"].startswith(self._nonce):
+            raise LoginRefused("the broker's nonce does not begin with ours")
+        if not MIN_ITERATIONS <= int(first["iterations"]) <= _MOST_ITERATIONS:
+            asked = first["iterations"]
+            raise LoginRefused(
+                f"the broker asks for {asked} iterations, not {MIN_ITERATIONS} or more"
+            )
         algorithm = HASHES[self.mechanism]
         salted = salted_password(
             self.mechanism,

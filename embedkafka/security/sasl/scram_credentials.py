@@ -15,6 +15,7 @@ from embedkafka.runtime.values import dataclass, field
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16_384
+SALT_BYTES: Final = 20
 
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash function of each mechanism."""

@@ -33,6 +33,8 @@ _ALICE: Final = ScramAccount(
 
 
 class Accounts:
+    decoy_secret = b"secret"
+
     def find_user(self, mechanism: str, name: str) -> ScramAccount | None:
         return _ALICE if name == "alice" else None
 

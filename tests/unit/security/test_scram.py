@@ -16,6 +16,7 @@ from embedkafka.security.sasl.scram import ScramAccount, ScramExchange, ScramLog
 from embedkafka.security.sasl.scram_credentials import (
     HASHES,
     MIN_ITERATIONS,
+    SALT_BYTES,
     ScramCredential,
     credential_of,
     decode_credential,
@@ -40,6 +41,8 @@ RFC_7677: dict[str, Any] = {
 
 class Accounts:
     """Users and tokens by name, with credentials for one mechanism."""
+
+    decoy_secret = b"secret"
 
     def __init__(self, **passwords: str) -> None:
         self.users = passwords
@@ -129,6 +132,37 @@ def test_wrong_password_and_unknown_user_fail_alike() -> None:
         assert exchange.identity is None
         failures.append(str(refused.value))
     assert failures[0] == failures[1]
+
+
+def test_only_brokers_can_tell_the_salt_of_an_unknown_user_from_a_real_one() -> None:
+    def salt(user: str, secret: bytes) -> bytes:
+        accounts = Accounts()
+        accounts.decoy_secret = secret
+        exchange = ScramExchange(SHA_512, accounts, random.Random())
+        answer = exchange.evaluate(f"n,,n={user},r=abc".encode()).decode()
+        return base64.b64decode(answer.split(",")[1].removeprefix("s="))
+
+    assert salt("bob", b"one") == salt("bob", b"one") != salt("carol", b"one")
+    assert salt("bob", b"one") != salt("bob", b"other")
+    assert len(salt("bob", b"one")) == SALT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("challenge", "reason"),
+    [
+        (b"r=stranger,s=YQ==,i=4096", "nonce does not begin with ours"),
+        (b"r=NONCE1,s=YQ==,i=4095", "asks for 4095 iterations"),
+        (b"r=NONCE1,s=YQ==,i=1", "asks for 1 iterations"),
+        (b"r=NONCE1,s=YQ==,i=999999999", "asks for 999999999 iterations"),
+        (b"r=NONCE1,s=YQ==,i=" + b"9" * 5000, "malformed"),
+    ],
+)
+def test_a_false_broker_gets_no_proof(challenge: bytes, reason: str) -> None:
+    login = ScramLogin(SHA_256, "alice", "secret", random.Random(1))
+    first = login.respond(None)
+    assert first is not None
+    with pytest.raises(LoginRefused, match=reason):
+        login.respond(challenge.replace(b"NONCE", first.rpartition(b"r=")[2]))
 
 
 @pytest.mark.parametrize("mechanism", HASHES)

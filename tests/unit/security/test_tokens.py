@@ -11,11 +11,14 @@ from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.security.sasl.scram import ScramExchange, ScramLogin
+from embedkafka.security.sasl.scram_credentials import SALT_BYTES
 from embedkafka.security.tokens import DelegationTokens, TokenSettings, decode_token, encode_token
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.part_configs import find_token_settings
+from embedkafka.zk.change_feed import CHANGE_EXPIRATION_MS
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
+from tests.doubles.scheduling import ManualScheduler
 
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
 CAROL = KafkaPrincipal("User", "CN=Carol, OU=x/y")
@@ -29,7 +32,8 @@ class Bench:
         self._server = MemoryZk(self.clock, Failures())
         self.zk = KafkaZk(self._server.connect(), self.clock)
         self.tokens = DelegationTokens(SETTINGS, self.zk, self.clock, random.Random(1))
-        self.tokens.load()
+        self.background = ManualScheduler(self.clock)
+        self.tokens.load(self.background)
 
     def other_broker(self) -> DelegationTokens:
         zk = KafkaZk(self._server.connect(), self.clock)
@@ -108,6 +112,7 @@ def test_a_login_with_a_token_lasts_as_long_as_the_token(bench: Bench) -> None:
     token = bench.tokens.create(ALICE, ALICE, [], -1)
 
     class Accounts:
+        decoy_secret = b"secret"
         find_user = find_token = bench.tokens.find_account
 
     password = base64.b64encode(bench.tokens.mac(token.token_id)).decode()
@@ -119,6 +124,30 @@ def test_a_login_with_a_token_lasts_as_long_as_the_token(bench: Bench) -> None:
     assert exchange.identity.name == "alice"
     assert exchange.identity.expires_ms == token.expires_ms
     assert exchange.identity.token_authenticated
+
+
+def test_brokers_make_the_same_challenge_of_a_token(bench: Bench) -> None:
+    token = bench.tokens.create(ALICE, ALICE, [], -1)
+    one, other = (
+        tokens.find_account("SCRAM-SHA-256", token.token_id).credential
+        for tokens in (bench.tokens, bench.other_broker())
+    )
+    assert one.salt == other.salt
+    assert len(one.salt) == SALT_BYTES
+
+
+def test_old_announcements_and_dead_tokens_are_not_kept(bench: Bench) -> None:
+    for _ in range(5):
+        token = bench.tokens.create(ALICE, ALICE, [], -1)
+        bench.tokens.find_account("SCRAM-SHA-256", token.token_id)
+        bench.tokens.remove(token.token_id)
+    bench.background.run_due()
+    assert bench.tokens._credentials == {}
+    changes = bench.zk.store.children("/delegation_token/token_changes")
+    assert len(changes) == 10
+    bench.clock.advance(ms=CHANGE_EXPIRATION_MS + 1)
+    bench.tokens.remove_expired()
+    assert bench.zk.store.children("/delegation_token/token_changes") == [max(changes)]
 
 
 @pytest.mark.parametrize("token_id", ["", "/", "..", "a/b", "x"])
