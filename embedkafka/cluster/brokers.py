@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from embedkafka.cluster.broker_warnings import BrokerWarnings
@@ -51,6 +51,12 @@ if TYPE_CHECKING:
     from embedkafka.server.meter import Meter
 
 
+class OpenPage(Protocol):
+    """A page that looks at the cluster."""
+
+    def close(self) -> None: ...
+
+
 class Brokers:
     """Starts, ends, finds and disconnects the brokers; the `lifecycle.Host` of each."""
 
@@ -89,7 +95,8 @@ class Brokers:
         self._handles: dict[BrokerId, BrokerLifecycle] = {}
         self._removed: dict[BrokerId, BrokerLifecycle] = {}
         self._closed = False
-        self._at_close: list[Callable[[], None]] = []
+        self.pages: list[OpenPage] = []
+        """Those that look at the cluster now."""
         self._without_zookeeper: frozenset[BrokerId] = frozenset()
         self.ensemble = self._make_ensemble()
         self.zk = KafkaZk(self.ensemble.observe(), clock)
@@ -188,8 +195,7 @@ class Brokers:
             handle.hush()
             handle.stand_down()
 
-        for end in self._at_close:
-            end()
+        self.close_pages()  # while the brokers still run
         self.give_up()
         self.at_once(rest)
         self._requests.close()
@@ -208,9 +214,11 @@ class Brokers:
         """The requests that came in through a listener, or all of them."""
         return self.request_log if listener is None else self.request_log.part(listener)
 
-    def at_close(self, end: Callable[[], None]) -> None:
-        """Ends something that looks at the cluster, while the brokers still run."""
-        self._at_close.append(end)
+    def close_pages(self, *, kept: Collection[OpenPage] = ()) -> None:
+        """Closes all pages but `kept`."""
+        for page in [page for page in self.pages if page not in kept]:
+            self.pages.remove(page)
+            page.close()
 
     def give_up(self) -> None:
         """Ends all waiting, and refuses to start brokers."""
@@ -312,6 +320,33 @@ class Brokers:
         for handle in self.running():
             handle.require_broker().meter = self._meters[handle.id]
         return self._meters
+
+    def find_revoked(self) -> dict[BrokerId, frozenset[str]]:
+        """The users whose passwords of PLAIN do not count, by broker."""
+        found = [handle.require_broker() for handle in self.running()]
+        return {
+            broker.id: broker.authentication.revoked
+            for broker in found
+            if broker.authentication is not None
+        }
+
+    def set_revoked(self, users: Mapping[BrokerId, frozenset[str]]) -> None:
+        """Makes the passwords of PLAIN count, but for those of these users."""
+        for handle in self.running():
+            authentication = handle.require_broker().authentication
+            if authentication is not None:
+                authentication.revoked = users.get(handle.id, frozenset())
+
+    @property
+    def has_meters(self) -> bool:
+        """Whether they are switched on."""
+        return bool(self._meters)
+
+    def drop_meters(self) -> None:
+        """Switches them off, and forgets what they have counted."""
+        self._meters = {}
+        for handle in self.running():
+            handle.require_broker().meter = None
 
     # -- `lifecycle.Host`
 

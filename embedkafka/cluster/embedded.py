@@ -368,8 +368,8 @@ class EmbeddedKafka:
         """Serves a live page of the cluster on this machine, and shows it in a browser.
 
         It has topics, records as they come, groups, requests and a timeline, and buttons that kill,
-        pause and cut off brokers and move the clock. The server ends with the cluster, or with
-        `close()` of what this returns.
+        pause and cut off brokers and move the clock. The server ends with the cluster, with the
+        test or `isolated` block that opened it, or with `close()` of what this returns.
 
         Args:
             port: the port on 127.0.0.1; a free one by default.
@@ -706,9 +706,9 @@ class EmbeddedKafka:
                 kafka.broker(2).kill()
 
         Afterwards the topics, groups, transactions and settings of the block are gone, its faults
-        are over, and the brokers, the network and the clock are as they were. What was there before
-        stays, with the records and partitions that the block has added to it; the `topics` that the
-        cluster was made with are empty again, if they were.
+        are over, and the brokers, logins, the network and the clock are as they were. What was
+        there before stays, with the records and partitions that the block has added to it; the
+        `topics` that the cluster was made with are empty again, if they were.
         """
         return self._isolation()
 
@@ -725,6 +725,7 @@ class EmbeddedKafka:
         assert resources is not None
         return Isolation(
             brokers,
+            self._require_snapshots(),
             own_topics=self._config.topics,
             create=self._create_again,
             forget=self._forget_leaders,

@@ -98,7 +98,8 @@ class LogManager:
         self._tasks: list[Cancellable] = []
         self._locks: list[DirectoryLock] = []
         self._cleaner_task: Cancellable | None = None
-        self._preferred: dict[TopicPartition, Path] = {}
+        self.preferred: dict[TopicPartition, Path] = {}
+        """Where logs will be that do not exist yet."""
         self._moves = Moves(
             self,
             scheduler=self._scheduler,
@@ -274,7 +275,7 @@ class LogManager:
         self._moves.cancel(topic_partition, unless=directory)
         log = self.find(topic_partition)
         if log is None:
-            self._preferred[topic_partition] = directory
+            self.preferred[topic_partition] = directory
             raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"no log of {topic_partition} yet")
         if log.directory.parent == directory:
             return
@@ -473,7 +474,7 @@ class LogManager:
 
     def _place(self, topic_partition: TopicPartition) -> Path:
         """The directory of a new log: the requested one, or the one with the fewest logs."""
-        preferred = self._preferred.pop(topic_partition, None)
+        preferred = self.preferred.pop(topic_partition, None)
         if preferred is not None and preferred in self.live_directories:
             return preferred
         return self._emptiest()

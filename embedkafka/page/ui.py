@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def open_page(kafka: "EmbeddedKafka", *, port: int = 0, browser: bool = True) -> PageServer:
     """A server for the page of an embedded cluster, which ends with the cluster."""
     server = PageServer(EmbeddedSource(kafka), port=port)
-    kafka._require_brokers().at_close(server.close)
+    kafka._require_brokers().pages.append(server)
     if browser:
         webbrowser.open(server.url)
     return server

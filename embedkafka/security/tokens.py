@@ -158,6 +158,15 @@ class DelegationTokens:
             self._zk.store.delete(paths.delegation_token(token_id))
         self._announce(token_id)
 
+    def restore(self, token: DelegationToken) -> None:
+        """Makes a token what it was before it was changed or removed."""
+        path, data = paths.delegation_token(token.token_id), encode_token(token)
+        try:
+            self._zk.store.set(path, data)
+        except NoNode:
+            self._zk.store.create(path, data)
+        self._announce(token.token_id)
+
     def remove_expired(self) -> None:
         now_ms = self._clock.now_ms()
         for token in self.all():

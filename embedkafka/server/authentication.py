@@ -1,6 +1,6 @@
 """Who may connect: turns the SASL settings of a broker into authenticators and logins.
 
-Owner: the broker makes it, and starts it; it does not change after that, but for `forget_user`.
+Owner: the broker makes it, and starts it; it does not change after that, but for `revoked`.
 Invariants: bad settings raise ConfigError before the broker listens. Errors never contain a value
 of a JAAS text.
 Not here: the exchanges (`security.sasl`), what a connection may send (`security.authentication`).
@@ -82,22 +82,16 @@ class Authentication:
         self._files = files
         self._rng = rng
         self._settings: Mapping[str, SaslSettings] = {}
-        self._passwords: list[dict[str, str]] = []
+        self.revoked: frozenset[str] = frozenset()
+        """Users whose passwords of PLAIN do not count until the broker restarts."""
         self._logins: Mapping[str, NewLogin] = {}
         self._apply(config)
 
     def _apply(self, config: BrokerConfig) -> None:
-        former, self._passwords = self._passwords, []
         secured = [one for one in self._listeners.all if asks_for_sasl(one)]
         between = {self._listeners.inter_broker, self._listeners.control.name}
-        try:
-            settings = {one.name: self._sasl_settings(config, one) for one in secured}
-            logins = {
-                one.name: self._new_login(config, one) for one in secured if one.name in between
-            }
-        except ConfigError:
-            self._passwords = former
-            raise
+        settings = {one.name: self._sasl_settings(config, one) for one in secured}
+        logins = {one.name: self._new_login(config, one) for one in secured if one.name in between}
         self._settings, self._logins, self._config = settings, logins, config
 
     def start(self, config: BrokerConfig) -> None:
@@ -122,12 +116,13 @@ class Authentication:
                 if self._credentials.find_user(mechanism, user) is None:
                     self._credentials.set_password(user, mechanism, password, self._rng)
 
-    def forget_user(self, user: str) -> bool:
+    def revoke(self, user: str) -> bool:
         """Takes a user's password of PLAIN away until the broker restarts; False without one."""
-        known = [passwords for passwords in self._passwords if user in passwords]
-        for passwords in known:
-            passwords.pop(user, None)
-        return bool(known)
+        known = {name for listener in self._settings for name in self.plain_users(listener)}
+        if user not in known - self.revoked:
+            return False
+        self.revoked |= {user}
+        return True
 
     def find_authenticators(self, listener: str) -> NewAuthenticator | None:
         """Makes the authenticators of a listener's connections; None without SASL."""
@@ -190,8 +185,9 @@ class Authentication:
         module = _login_module(own, listener, mechanism)
         if mechanism == plain.MECHANISM:
             passwords = _passwords(module)
-            self._passwords.append(passwords)
-            return lambda: PlainExchange(passwords.get)
+            return lambda: PlainExchange(
+                lambda user: None if user in self.revoked else passwords.get(user)
+            )
         if mechanism in HASHES:
             return partial(ScramExchange, mechanism, self._accounts, self._rng)
         if mechanism == oauth_bearer.MECHANISM:

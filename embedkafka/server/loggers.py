@@ -60,6 +60,17 @@ def check_level(name: str, level: str | None) -> None:
         )
 
 
+def find_levels() -> dict[str, int]:
+    """The levels of Python's loggers, by name."""
+    return {name: logging.getLogger(name).level for name in LOGGERS.values()}
+
+
+def restore_levels(levels: Mapping[str, int]) -> None:
+    """Makes them as `find_levels` found them."""
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
 def set_level(name: str, level: str | None) -> None:
     """Changes the level of a logger; None takes over that of its parent."""
     number = logging.NOTSET if level is None else _LEVELS[level]

@@ -601,10 +601,13 @@ class KafkaZk:
         except NoNode:
             create_with_parents(self.store, path, data, exist_ok=True)
 
-    def delete_consumer_offsets(self) -> None:
-        """Deletes all of them."""
-        for path in below(self.store, paths.CONSUMERS):
-            if path != paths.CONSUMERS:
+    def groups_with_offsets(self) -> frozenset[str]:
+        return frozenset(children(self.store, paths.CONSUMERS))
+
+    def delete_consumer_offsets(self, *, kept: Collection[str] = ()) -> None:
+        """Deletes those of all groups but `kept`."""
+        for group in self.groups_with_offsets().difference(kept):
+            for path in below(self.store, f"{paths.CONSUMERS}/{group}"):
                 self.store.delete(path)
 
     # --- how ---

@@ -34,14 +34,15 @@ class Logins:
     def revoke(self, user: str) -> None:
         """Takes the user's credentials away, and ends its connections.
 
-        A password of PLAIN is part of the settings, so a restarted broker accepts it again.
+        A password of PLAIN is part of the settings, so a restarted broker accepts it again. The end
+        of the test and `kafka.reset()` give the credentials back.
 
         Raises:
             InvalidArgument: the user has no credentials.
         """
         credentials = self._credentials()
         revoked = [credentials.delete(user, mechanism) for mechanism in HASHES]
-        revoked += [one.forget_user(user) for one in self._authentications()]
+        revoked += [one.revoke(user) for one in self._authentications()]
         if not any(revoked):
             raise InvalidArgument(f"user {user!r} has no credentials of SCRAM or PLAIN")
         self._log_out(lambda one: one.name == user, f"the credentials of {user} are revoked")

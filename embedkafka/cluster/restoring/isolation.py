@@ -2,7 +2,7 @@
 
 `begin` notes what there is; `end` compares. Most tests use topics and records only. For them `end`
 deletes the new topics and looks at values in memory. The requests that came in between tell whether
-groups, transactions or settings may have changed too, and only then it asks for them.
+groups or transactions may have changed too, and only then it asks for them.
 
 Owner: the thread of the test.
 Invariants: what was there at `begin` stays, and so does what was broken then. Records and
@@ -26,6 +26,13 @@ from embedkafka.cluster.restoring.coordinated import (
     find_coordinated,
     forget_coordinated,
 )
+from embedkafka.cluster.restoring.other_state import (
+    OtherState,
+    find_other_state,
+    forget_refusals,
+    restore_controller,
+    restore_other_state,
+)
 from embedkafka.cluster.restoring.placements import (
     Placements,
     placed_among,
@@ -33,6 +40,7 @@ from embedkafka.cluster.restoring.placements import (
     restore_placements,
 )
 from embedkafka.cluster.restoring.reset import delete_topics
+from embedkafka.cluster.restoring.snapshot import Snapshots
 from embedkafka.faults.links import LinkFault
 from embedkafka.faults.request_faults import Fault
 from embedkafka.net.socket_server import Connection
@@ -51,7 +59,6 @@ from embedkafka.zk.payloads import TopicAssignment
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.acls import Acl
-    from embedkafka.security.tokens import DelegationTokens
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,8 +102,6 @@ class Footprint:
     settings: Mapping[Entity, Mapping[str, str]]
     acls: "frozenset[Acl] | None"
     """None if the cluster has no authorizer."""
-    tokens: frozenset[str]
-    """The ids of delegation tokens."""
     coordinated: Coordinated
     faults: frozenset[Fault | LinkFault]
     has_disk_faults: bool
@@ -107,6 +112,7 @@ class Footprint:
     is_real_time: bool
     scratch: frozenset[str]
     connections: Mapping[str, Connection]
+    other: OtherState
 
 
 class Isolation:
@@ -115,6 +121,7 @@ class Isolation:
     def __init__(
         self,
         brokers: Brokers,
+        snapshots: Snapshots,
         *,
         own_topics: Collection[str],
         create: Callable[[Collection[str]], None],
@@ -123,6 +130,7 @@ class Isolation:
     ) -> None:
         """`create` makes topics of the cluster's own again; `forget` hears of deleted ones."""
         self._brokers = brokers
+        self._snapshots = snapshots
         self._own_topics = own_topics
         self._create = create
         self._forget = forget
@@ -149,6 +157,7 @@ class Isolation:
         self._before = self.look()
         self._incarnation_count = self._brokers.incarnation_count
         self._brokers.request_log.forget()
+        forget_refusals(self._brokers)
 
     def end(self, *, finds_clients: bool) -> list[str]:
         """Puts the cluster right, and returns what was still in use. A second call does nothing.
@@ -166,16 +175,18 @@ class Isolation:
         leaks: list[str] = []
         if was_broken or not self._used_only_topics():
             leaks = self._forget_coordinated(before)
-            self._restore_settings(before)
+        self._restore_settings(before)
+        self._brokers.set_revoked(before.other.revoked)
         self._remove_brokers(before)  # only now, because they may be coordinators
         connected = self._left_connected(before) if finds_clients else []
         self._restore_acls(before)
-        self._remove_tokens(before)
         self._delete_topics(before)
         self._renew_topics(before)
+        restore_controller(self._brokers, before.other)
         self._restore_leaders(before)
         if before.is_real_time and not self._is_real_time():
             self._brokers.clock.reset()
+        restore_other_state(self._brokers, self._snapshots, before.other)
         for name in self._scratch_names() - before.scratch:
             self._files.remove_tree(self._scratch / name)
         self._brokers.drop_held_requests()  # whose replies were dropped since the faults ended
@@ -197,7 +208,7 @@ class Isolation:
             before,
             topics={**before.topics, **dict(new_topics)},
             placements={**now.placements, **before.placements},
-            tokens=before.tokens | (now.tokens - earlier.tokens),
+            acls=before.acls if now.acls == earlier.acls else now.acls,
             settings={**before.settings, **new_settings},
             coordinated=before.coordinated.with_all_of(
                 now.coordinated.without(earlier.coordinated)
@@ -208,6 +219,7 @@ class Isolation:
                 **before.connections,
                 **dict(now.connections.items() - earlier.connections.items()),
             },
+            other=before.other.with_news(earlier.other, now.other),
         )
 
     # -- looking
@@ -222,7 +234,6 @@ class Isolation:
             empty=self._empty_topics(),
             settings=brokers.zk.overrides(),
             acls=self._find_acls(),
-            tokens=frozenset() if (tokens := self._tokens()) is None else tokens.ids(),
             coordinated=self._find_coordinated(),
             faults=frozenset(brokers.faults.standing),
             has_disk_faults=brokers.faults.has_disk_faults,
@@ -232,6 +243,7 @@ class Isolation:
             is_real_time=self._is_real_time(),
             scratch=self._scratch_names(),
             connections=find_connections(brokers),
+            other=find_other_state(brokers, self._snapshots),
         )
 
     def _used_only_topics(self) -> bool:
@@ -420,16 +432,6 @@ class Isolation:
             from embedkafka.cluster.access.acls import Acls  # most clusters have none
 
             Acls(self._brokers).replace(before.acls)
-
-    def _tokens(self) -> "DelegationTokens | None":
-        brokers = self._brokers.running()
-        return brokers[0].require_broker().tokens if brokers else None
-
-    def _remove_tokens(self, before: Footprint) -> None:
-        tokens = self._tokens()
-        if tokens is not None:
-            for token in tokens.ids() - before.tokens:
-                tokens.remove(token)
 
     def _restore_placements(self, before: Footprint) -> None:
         """Brings replicas of topics that stay back to their brokers.

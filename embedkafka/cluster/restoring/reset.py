@@ -33,6 +33,7 @@ def reset_cluster(brokers: Brokers, kept: Collection[tuple[str, str, str]] = ())
         left = {key: value for key, value in values.items() if (entity_type, name, key) in kept}
         for handle in brokers.running():
             handle.require_broker().config.set_overrides(entity_type, name, left)
+    brokers.set_revoked({})
     brokers.zk.delete_consumer_offsets()
     brokers.waiting.await_state("all topics to be gone", _gone(brokers, doomed))
     brokers.waiting.await_state(

@@ -10,7 +10,7 @@ Invariants: a snapshot never changes (see `log.copies`) and can be restored many
 Not here: how logs are copied (`log`), how brokers start (`brokers`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from embedkafka.log.files.copies import copy_log_dir
 from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import dataclass, field
 
 _ATTEMPTS: Final = 10
 
@@ -37,6 +37,8 @@ class Snapshot:
     """The ids of all brokers."""
     running: Sequence[BrokerId]
     """The ids of the brokers that were running."""
+    revoked: Mapping[BrokerId, frozenset[str]] = field(default_factory=dict)
+    """Users whose passwords of PLAIN did not count, by broker."""
 
 
 class Snapshots:
@@ -47,13 +49,13 @@ class Snapshots:
         self._directory = directory
         self._files = SystemFiles()
         self._taken = 0
-        self._named: dict[str, Snapshot] = {}
+        self.named: Mapping[str, Snapshot] = {}
 
     def find(self, name: str) -> Snapshot:
         """The newest snapshot of that name; raises `InvalidArgument` if there is none."""
-        found = self._named.get(name)
+        found = self.named.get(name)
         if found is None:
-            known = ", ".join(map(repr, sorted(self._named))) or "none"
+            known = ", ".join(map(repr, sorted(self.named))) or "none"
             raise InvalidArgument(
                 f"there is no snapshot {name!r}; there are {known}. `kafka.snapshot({name!r})` "
                 "takes one"
@@ -64,7 +66,7 @@ class Snapshots:
         """The cluster as it is. Clients stay connected and wait a little."""
         taken = self._take_hushed()
         if name is not None:
-            self._named[name] = taken
+            self.named = {**self.named, name: taken}
         return taken
 
     def _take_hushed(self) -> Snapshot:
@@ -91,6 +93,7 @@ class Snapshots:
                 for log_dir in self._brokers.log_dirs(broker_id):
                     copy_log_dir(self._files, snapshot.directory / log_dir.name, log_dir)
         self._brokers.boot(snapshot.running)
+        self._brokers.set_revoked(snapshot.revoked)
 
     def _take(self, directory: Path, handles: Sequence[BrokerLifecycle]) -> Snapshot:
         for _ in range(_ATTEMPTS):
@@ -104,6 +107,7 @@ class Snapshots:
                     zookeeper=before,
                     brokers=[handle.id for handle in handles],
                     running=[handle.id for handle in handles if handle.is_running],
+                    revoked=self._brokers.find_revoked(),
                 )
         raise EmbedKafkaError(
             "no snapshot: ZooKeeper changed during each of 10 attempts. Wait until elections and "

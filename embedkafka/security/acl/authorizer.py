@@ -137,6 +137,10 @@ class AclAuthorizer:
         with self._lock:
             return list(self._refusals)
 
+    def forget_refusals(self) -> None:
+        with self._lock:
+            self._refusals.clear()
+
     # -- changes
 
     def acls(self, wanted: AclFilter | None = None) -> list[Acl]:
