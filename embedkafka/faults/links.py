@@ -100,8 +100,11 @@ class LinkFault:
             return self.source == CLIENTS and self.target in (None, target)
         return self.source == source and self.target in (None, target)
 
-    def _carry(self, request: Request, go_on: Handle) -> None:
-        """Does to a request from `source` to `target` what the link does to it."""
+    def _carry(self, request: Request, go_on: Handle, since: int) -> None:
+        """Does to a request from `source` to `target` what the link does to it.
+
+        `since` is the round of `HeldRequests` in which it came.
+        """
         raise NotImplementedError
 
     def _mend(self) -> None:
@@ -111,7 +114,7 @@ class LinkFault:
 class CutLink(LinkFault):
     """Connections from `source` to `target` break and are refused; the other way they work."""
 
-    def _carry(self, request: Request, go_on: Handle) -> None:
+    def _carry(self, request: Request, go_on: Handle, since: int) -> None:
         request.close_connection("a fault cuts its link")
 
 
@@ -127,8 +130,8 @@ class StalledLink(LinkFault):
     def _joins(self, source: BrokerId | None, target: BrokerId) -> bool:
         return super()._joins(source, target) or _reversed(self, source, target)
 
-    def _carry(self, request: Request, go_on: Handle) -> None:
-        self._links.held.hold(request)
+    def _carry(self, request: Request, go_on: Handle, since: int) -> None:
+        self._links.held.hold(request, since=since)
         if not self._links._hold(self, self._held, (request, go_on)):
             self._go_on(request, go_on)
 
@@ -171,21 +174,23 @@ class SlowLink(LinkFault):
             delay_ms += self._busy_until_ms[way] - now_ms
         return delay_ms
 
-    def _carry(self, request: Request, go_on: Handle) -> None:
+    def _carry(self, request: Request, go_on: Handle, since: int) -> None:
         def reply_late(parts: Sequence[Part]) -> None:
-            self._later(Way.OUT, size_of(parts), request, lambda: request.reply(parts))
+            self._later(Way.OUT, size_of(parts), request, lambda: request.reply(parts), since)
 
         def arrive() -> None:
             go_on(diverted(request, reply_late))
 
-        self._later(Way.IN, len(request.frame), request, arrive)
+        self._later(Way.IN, len(request.frame), request, arrive, since)
 
-    def _later(self, way: Way, size: int, request: Request, go_on: Callable[[], None]) -> None:
+    def _later(
+        self, way: Way, size: int, request: Request, go_on: Callable[[], None], since: int
+    ) -> None:
         def go_on_if_held() -> None:
             if self._links.held.let_go(request):
                 go_on()
 
-        self._links.held.hold(request)
+        self._links.held.hold(request, since=since)
         delay_ms = self._links._delay_ms(self, way, size)
         self._links.late.once("slow link", delay_ms, go_on_if_held)
 

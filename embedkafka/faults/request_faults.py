@@ -133,6 +133,8 @@ class Meeting:
     version: int
     correlation_id: int
     handle: Handle
+    since: int
+    """The round of `HeldRequests` in which the request came."""
 
 
 Act = Callable[[Meeting], None]
@@ -300,7 +302,7 @@ class RequestFaults:
                 if held.let_go(meeting.request):
                     meeting.handle(meeting.request)
 
-            held.hold(meeting.request)
+            held.hold(meeting.request, since=meeting.since)
             self._late.once(f"late {meeting.api.name}", ms, go_on)
 
         return self._add(f"delay {ms:g} ms", target, act, frequency)
@@ -309,7 +311,7 @@ class RequestFaults:
         def act(meeting: Meeting) -> None:
             def keep_silent(parts: Sequence[Part]) -> None:
                 """The broker reads nothing more from the connection until the client hangs up."""
-                self.links.held.hold(meeting.request)
+                self.links.held.hold(meeting.request, since=meeting.since)
 
             _handle(meeting, instead_of_reply=keep_silent)
 
@@ -406,18 +408,28 @@ class RequestFaults:
         self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
     ) -> None:
         """Takes a request over its link, and then to the faults of requests."""
+        since = self.links.held.round  # before a fault counts it
         fault = None
         if self.links.faults:
             fault = self.links.find(self._source_of(request), broker)
+
+        def meet(request: Request) -> None:
+            self._meet(broker, request, handle, find_topic, since)
+
         if fault is None:
-            self._meet(broker, request, handle, find_topic)
+            meet(request)
         else:
-            fault._carry(request, lambda it: self._meet(broker, it, handle, find_topic))
+            fault._carry(request, meet, since)
 
     def _meet(
-        self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
+        self,
+        broker: BrokerId,
+        request: Request,
+        handle: Handle,
+        find_topic: FindTopic,
+        since: int,
     ) -> None:
-        meeting = self._find_meeting(broker, request, handle, find_topic)
+        meeting = self._find_meeting(broker, request, handle, find_topic, since)
         if meeting is None:
             handle(request)
         else:
@@ -425,7 +437,12 @@ class RequestFaults:
             fault._act(met)
 
     def _find_meeting(
-        self, broker: BrokerId, request: Request, handle: Handle, find_topic: FindTopic
+        self,
+        broker: BrokerId,
+        request: Request,
+        handle: Handle,
+        find_topic: FindTopic,
+        since: int,
     ) -> tuple[Fault, Meeting] | None:
         try:
             header, body = decode_request_header(request.frame)
@@ -449,6 +466,7 @@ class RequestFaults:
                     version=header.api_version,
                     correlation_id=header.correlation_id,
                     handle=handle,
+                    since=since,
                 )
         return None
 

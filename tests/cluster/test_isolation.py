@@ -25,6 +25,7 @@ from embedkafka.cluster.restoring.coordinated import find_coordinated
 from embedkafka.controller.controller import Controller
 from embedkafka.net.client import BrokerDisconnected
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.protocol.messages.topics import CreateTopicsRequest
 from embedkafka.runtime import ids
 from embedkafka.runtime.hashing import coordinator_partition
@@ -383,6 +384,26 @@ def test_a_request_that_a_fault_holds_up_ends_with_the_block(
         assert isinstance(answer.exception(PATIENCE_S), BrokerDisconnected)
     assert "late" not in topics_of(kafka)
     kafka.clock.reset()
+
+
+@pytest.mark.parametrize("kind", ["delay", "drop_reply"])
+def test_a_request_that_meets_a_fault_just_before_the_block_ends_is_not_held(
+    kafka: EmbeddedKafka, kind: str
+) -> None:
+    """The fault has counted it, and holds it up only after the block has let all others go."""
+
+    def end_block(request: object) -> bool:
+        kafka._require_brokers().drop_held_requests()
+        return True
+
+    set_fault = {
+        "delay": lambda: kafka.faults.delay("METADATA", 600_000, client_id="late", when=end_block),
+        "drop_reply": lambda: kafka.faults.drop_reply("METADATA", client_id="late", when=end_block),
+    }[kind]
+    client = kafka._require_brokers().require(1).require_broker().make_client("late")
+    with set_fault() as fault, pytest.raises(BrokerDisconnected):
+        client.call(MetadataRequest(topics=[]), 4, timeout_ms=int(PATIENCE_S * 1000))
+    assert fault.hits == 1
 
 
 def test_settings_of_a_topic_that_the_block_deletes_go_too(kafka: EmbeddedKafka) -> None:
