@@ -210,6 +210,10 @@ class Brokers:
         self.ensemble.close()
         self.warnings.stop()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def requests_at(self, listener: str | None) -> RequestLog:
         """The requests that came in through a listener, or all of them."""
         return self.request_log if listener is None else self.request_log.part(listener)

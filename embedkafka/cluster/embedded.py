@@ -148,6 +148,8 @@ class EmbeddedKafka:
         self._prepared: PreparedSecurity | None = None
         self._clients: Clients | None = None
         self._admin = Admin(self._admin_clients)
+        self._kept_open: str | None = None
+        """Why `close` is refused, and what to do instead: other tests use the cluster."""
 
     # -- lifecycle
 
@@ -175,7 +177,7 @@ class EmbeddedKafka:
                 run_whole("ek-start", self._start, hurry=self._hurry)
             except BaseException as failure:
                 try:
-                    self.close()
+                    self._close()
                 except OSError as error:
                     failure.add_note(f"Its state could not be saved either: {error}")
                 raise
@@ -238,7 +240,16 @@ class EmbeddedKafka:
         """Stops the brokers and removes their temporary files. A second call does nothing.
 
         If another thread is in `start`, this waits for it. In a forked child it does nothing.
+
+        Raises:
+            EmbedKafkaError: later tests use the cluster, because it is that of the `kafka` fixture
+                or of an `EmbeddedKafkaTestCase`.
         """
+        if self._kept_open is not None and not self._is_forked:
+            raise EmbedKafkaError(self._kept_open)
+        self._close()
+
+    def _close(self) -> None:
         if self._is_forked:
             return
         with self._changing:
@@ -270,7 +281,7 @@ class EmbeddedKafka:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        self._close()
         if exc is None and not self._is_forked:
             self.check()
 

@@ -6,10 +6,15 @@ Not here: pytest's fixtures, which are a distribution of their own.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from unittest import TestCase, TestResult
 
 from embedkafka.cluster.embedded import EmbeddedKafka
+
+_KEPT_OPEN: Final = (
+    "`self.kafka` is the cluster of the class and ends with it. To close a cluster in a test, make "
+    "one there, `with EmbeddedKafka() as own:`; to stop a broker, `self.kafka.broker(1).stop()`"
+)
 
 
 class EmbeddedKafkaTestCase(TestCase):
@@ -36,6 +41,7 @@ class EmbeddedKafkaTestCase(TestCase):
         """Starts the cluster."""
         super().setUpClass()
         cls.kafka = cls.enterClassContext(EmbeddedKafka(**cls.kafka_settings))
+        cls.kafka._kept_open = _KEPT_OPEN
         cls._isolated = cls.kafka.isolated()
 
     def run(self, result: TestResult | None = None) -> TestResult | None:

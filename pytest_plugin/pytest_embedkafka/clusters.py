@@ -4,7 +4,7 @@ Each starts when a test first needs it and ends with the session.
 """
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -17,6 +17,11 @@ from pytest_embedkafka.targets import external_cluster
 
 if TYPE_CHECKING:
     from pytest_embedkafka.external import ExternalKafka
+
+_KEPT_OPEN: Final = (
+    "`kafka` is the session's cluster and ends with it. For a cluster to close, use the fixture "
+    "`kafka_cluster`: `own = kafka_cluster()`; to stop a broker, `kafka.broker(1).stop()`"
+)
 
 
 class Clusters:
@@ -47,6 +52,7 @@ class Clusters:
         embedded = self._running.enter_context(
             EmbeddedKafka(**{**embedded_settings(options), **settings, "config": config})
         )
+        embedded._kept_open = _KEPT_OPEN
         return embedded, embedded._isolation()
 
 

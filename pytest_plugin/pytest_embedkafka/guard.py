@@ -1,8 +1,8 @@
 """Puts the session-wide cluster right after each test, before fixtures that outlive the test end.
 
 pytest sets up the fixtures of sessions, modules and classes first; what they do to the cluster
-stays. With the first fixture of the test itself, or with its body, the test begins. It ends when
-the last of its own fixtures is torn down.
+stays, unless they fail. With the first fixture of the test itself, or with its body, the test
+begins. It ends when the last of its own fixtures is torn down.
 
 Owner: pytest's thread.
 """
@@ -28,6 +28,10 @@ class Isolation(Protocol):
         """Returns what the test has left in use, also clients, if those are the test's."""
         ...
 
+    def keep(self) -> None:
+        """Lets all that came since `begin` stay."""
+        ...
+
     def look(self) -> Any: ...  # Any: each kind of cluster notes something else
 
     def adopt(self, earlier: Any) -> None:
@@ -42,6 +46,8 @@ class Guard:
         self._cluster: Any = None  # Any: an embedded or external cluster
         self._isolation: Isolation | None = None
         self._item: pytest.Item | None = None
+        self._trying: Isolation | None = None
+        """While a wider fixture is set up before a test, and until its failure is undone."""
         self.owners = Owners()
 
     def watch(self, cluster: Any, isolation: Isolation) -> None:
@@ -95,16 +101,30 @@ class Guard:
             self._cluster.restore(name)
 
     @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """Lets what comes during a test stay: a fixture that outlives it makes it."""
+    def keeping(self, fixture: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """Lets what a fixture does stay, which outlives the test; not if it fails."""
         isolation = self._isolation
-        if self._item is None or isolation is None:
+        if isolation is None:
             yield
-            return
-        earlier = isolation.look()
-        yield
-        if isolation is self._isolation:
-            isolation.adopt(earlier)
+        elif self._item is not None or self._trying is not None:
+            earlier = isolation.look()
+            yield
+            if isolation is self._isolation:
+                isolation.adopt(earlier)
+        elif self.owners.may_use(fixture):
+            self._trying = isolation
+            isolation.begin()
+            yield
+            isolation.keep()
+            self._trying = None
+        else:
+            yield
+
+    def undo_failure(self) -> None:
+        """Undoes what a fixture did that failed, now that the report of its failure is made."""
+        isolation, self._trying = self._trying, None
+        if isolation is not None:
+            isolation.end(finds_clients=False)
 
 
 def _let_go(item: pytest.Item) -> None:

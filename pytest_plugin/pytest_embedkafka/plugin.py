@@ -135,7 +135,7 @@ def pytest_fixture_setup(
     """Begins a test with the first fixture of its own."""
     live = request.config.stash[LIVE]
     if fixturedef.scope != "function":
-        with live.guard.keeping():
+        with live.guard.keeping(fixturedef):
             value = yield
         live.guard.owners.add(fixturedef)
         return value
@@ -172,8 +172,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Stops the test's queries, once its own fixtures are torn down."""
-    result = yield
     live = item.config.stash[LIVE]
+    try:
+        result = yield
+    finally:
+        live.guard.undo_failure()
     has_passed = item.stash.get(HAS_PASSED, False)
     complaint = stop_leftovers(live, leftovers(item.config)) or live.complaint
     live.complaint = None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from embedkafka import EmbeddedKafka, EmbedKafkaError, InvalidArgument, Security
+from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError, InvalidArgument, Security
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.messages.configs import IncrementalAlterConfigsRequest
 from embedkafka.protocol.messages.groups import OffsetCommitRequest
@@ -202,6 +202,16 @@ def test_replicas_of_topics_that_stay_are_in_their_directories(kafka: EmbeddedKa
     assert broker.logs.preferred == {}
     assert [message.text for message in kafka.existing_topic("kept").read()] == ["x"]
     kafka.delete_topic("kept")
+
+
+def test_a_block_that_closes_its_cluster_has_nothing_to_undo() -> None:
+    with EmbeddedKafka() as kafka:
+        isolated = kafka._isolation()
+        with isolated:
+            kafka.topic("gone")
+            kafka.close()
+        with pytest.raises(ClusterClosed, match="the cluster is not running"):
+            isolated.begin()
 
 
 def client_of(kafka: EmbeddedKafka) -> closing[BrokerClient]:

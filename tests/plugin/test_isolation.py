@@ -178,6 +178,54 @@ def test_fixtures_that_outlive_a_test_keep_what_they_made(
     run().assert_outcomes(passed=3)
 
 
+def test_a_wide_fixture_that_fails_and_a_test_that_closes_the_cluster_leave_nothing(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    """The report of a fixture that fails still shows what it did."""
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def good(kafka):
+            return kafka.topic("good")
+
+        @pytest.fixture(scope="module")
+        def failing(kafka, good):
+            kafka.topic("of-failing").send("x")
+            kafka.clock.advance(days=3)
+            raise RuntimeError("set-up fails")
+
+        @pytest.fixture(scope="module")
+        def skipping(kafka, request):
+            kafka.topic("of-skipping")
+            pytest.skip("not today")
+
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_fails(failing, number): ...
+
+        def test_skips(skipping): ...
+
+        def test_closes(kafka):
+            kafka.close()
+
+        @pytest.mark.kafka(keep=True)
+        def test_keeps(kafka, good):
+            kafka.topic("kept")
+
+        def test_sees_none_of_it(kafka, good):
+            good.send("works")
+            assert kafka.clock.describe() is None
+            assert kafka._require_brokers().zk.topics() == {"good", "kept"}
+        """
+    )
+    result = run()
+    result.assert_outcomes(passed=2, failed=1, skipped=1, errors=2)
+    result.stdout.fnmatch_lines(
+        ["*of-failing*", "*`kafka` is the session's cluster*use the fixture `kafka_cluster`*"]
+    )
+
+
 def test_a_test_may_keep_what_it_did_or_start_from_a_snapshot(
     pytester: pytest.Pytester, run: Any
 ) -> None:

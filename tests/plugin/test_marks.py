@@ -220,7 +220,7 @@ def test_async_tests_use_the_same_fixtures(
 def test_classes_of_unittest_have_a_cluster_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_orders="""
-        from embedkafka import EmbeddedKafkaTestCase
+        from embedkafka import EmbeddedKafkaTestCase, EmbedKafkaError
 
         class OrdersTest(EmbeddedKafkaTestCase):
             kafka_settings = {"brokers": 2, "topics": {"orders": 2}}
@@ -237,6 +237,8 @@ def test_classes_of_unittest_have_a_cluster_too(pytester: pytest.Pytester) -> No
                 self.kafka.existing_topic("orders").send("x")
                 self.kept.send("stays")
                 self.kafka.broker(2).kill()
+                with self.assertRaisesRegex(EmbedKafkaError, "cluster of the class"):
+                    self.kafka.close()
 
             def test_2_sees_nothing(self):
                 self.assertEqual(self.kafka.existing_topic("orders").read(), [])

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.reports.description import find_views
+from embedkafka.cluster.resources import NOT_RUNNING
 from embedkafka.cluster.restoring.connections import find_connections, find_left_connected
 from embedkafka.cluster.restoring.coordinated import (
     Coordinated,
@@ -45,7 +46,7 @@ from embedkafka.faults.links import LinkFault
 from embedkafka.faults.request_faults import Fault
 from embedkafka.net.socket_server import Connection
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.runtime.failures import AwaitTimeout, EmbedKafkaError
+from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed, EmbedKafkaError
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.topic_names import (
@@ -154,6 +155,8 @@ class Isolation:
 
     def begin(self) -> None:
         """Notes what there is. What comes from now on belongs to the test."""
+        if self._brokers.is_closed:
+            raise ClusterClosed(NOT_RUNNING)
         self._before = self.look()
         self._incarnation_count = self._brokers.incarnation_count
         self._brokers.request_log.forget()
@@ -165,7 +168,7 @@ class Isolation:
         `finds_clients` says whether clients that are still connected are the test's.
         """
         before, self._before = self._before, None
-        if before is None:
+        if before is None or self._brokers.is_closed:
             return []
         was_cut = self._end_faults(before)
         was_broken = self._mend_brokers(before) | was_cut
@@ -192,6 +195,10 @@ class Isolation:
         self._brokers.drop_held_requests()  # whose replies were dropped since the faults ended
         self._brokers.request_log.forget()
         return leaks + connected
+
+    def keep(self) -> None:
+        """Lets all that came since `begin` stay."""
+        self._before = None
 
     def adopt(self, earlier: Footprint) -> None:
         """Lets what came after `earlier` stay: what made it outlives the test."""
