@@ -116,6 +116,11 @@ class Channel:
         """Whether a request is in progress, so that the broker is slow and not the client."""
         return self.muted and not self._writer
 
+    @property
+    def may_have_left(self) -> bool:
+        """Whether the client sent more, or left, during its request: the broker reads it later."""
+        return self.muted and not self.interest
+
     def receive(self, scratch: memoryview) -> memoryview | None:
         """Reads once, and on while the stream holds data; returns the first frame it completes.
 

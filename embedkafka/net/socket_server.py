@@ -16,6 +16,7 @@ from embedkafka.net.authentication import NewAuthenticator
 from embedkafka.net.limits import ConnectionQuota, Limits
 from embedkafka.net.processor import Phase, Processor, Sink
 from embedkafka.net.transport import Encrypt, Listener, TcpTransport, Transport
+from embedkafka.protocol.client_software import ClientSoftware
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
@@ -57,6 +58,9 @@ class Connection(NamedTuple):
     introduction: bytes | None
     """The start of its first request; None if there was none yet."""
     listener: str
+    software: ClientSoftware
+    may_have_left: bool
+    """Whether the broker does not read now what may be the connection's end."""
 
 
 class SocketServer:
@@ -133,7 +137,14 @@ class SocketServer:
     def client_connections(self) -> list[Connection]:
         """The open connections, without those of the control plane."""
         return [
-            Connection(channel.id, channel.peer, channel.introduction, channel.listener)
+            Connection(
+                channel.id,
+                channel.peer,
+                channel.introduction,
+                channel.listener,
+                channel.software,
+                channel.may_have_left,
+            )
             for processor in self._clients
             for channel in processor.channels()
         ]

@@ -134,7 +134,7 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
         live.queries = QueryLog()
         with live.queries.recording():
             yield session
-        live.complaint = stop_leftovers(live, leftovers(config))
+        stop_leftovers(live, leftovers(config))
         live.spark_log = live.spark_master = live.queries = None
 
 

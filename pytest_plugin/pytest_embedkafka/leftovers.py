@@ -12,10 +12,10 @@ from pytest_embedkafka.live import Live
 _LOG = logging.getLogger(__name__)
 
 
-def stop_leftovers(live: Live, what_to_do: str) -> str | None:
-    """Stops them, unless they are to be kept; returns what the test should hear of it."""
+def stop_leftovers(live: Live, what_to_do: str) -> None:
+    """Stops them, unless they are to be kept; `live.complaint` says what the test should hear."""
     if live.queries is None:
-        return None
+        return
     left = [query for query in live.queries.since_mark() if query.isActive]
     if what_to_do != "keep":
         for query in left:
@@ -25,10 +25,10 @@ def stop_leftovers(live: Live, what_to_do: str) -> str | None:
                 _LOG.warning("query %s could not be stopped: %s", query.name or query.id, error)
     live.queries.forget_ended()
     if not left or what_to_do != "fail":
-        return None
+        return
     names = ", ".join(query.name or str(query.id) for query in left)
     count = "a query" if len(left) == 1 else f"{len(left)} queries"
-    return (
+    live.complaint = (
         f"the test left {count} running: {names}. Stop it with `query.stop()`, also when an "
         "assertion fails; or let the plugin stop it: --spark-leftovers=stop"
     )

@@ -36,7 +36,7 @@ class Live:
     """Where the executors of the running session are."""
     queries: "QueryLog | None" = None
     complaint: str | None = None
-    """Of the last test that used Spark, whose queries end with the session."""
+    """What the running test should hear of the queries that it left."""
     checkpoints: list[Path] = field(default_factory=list)
     page: "RunPage | None" = None
     """With `--kafka-report`: what records the clusters."""

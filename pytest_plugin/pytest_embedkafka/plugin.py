@@ -178,8 +178,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     finally:
         live.guard.undo_failure()
     has_passed = item.stash.get(HAS_PASSED, False)
-    complaint = stop_leftovers(live, leftovers(item.config)) or live.complaint
-    live.complaint = None
+    stop_leftovers(live, leftovers(item.config))
+    complaint, live.complaint = live.complaint, None
     remove_checkpoints(live, keep=not has_passed)
     if complaint is not None and has_passed:
         pytest.fail(complaint, pytrace=False)
@@ -209,7 +209,7 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
 
 def _begin(item: pytest.Item, live: Live) -> None:
     def stop_queries() -> None:
-        live.complaint = stop_leftovers(live, leftovers(item.config)) or live.complaint
+        stop_leftovers(live, leftovers(item.config))
 
     def on_leaks(leaks: list[str]) -> None:
         if item.stash.get(HAS_PASSED, False):

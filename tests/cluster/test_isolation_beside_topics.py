@@ -10,12 +10,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError, InvalidArgument, Security
+from embedkafka.cluster.restoring.connections import find_connections, find_left_connected
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.messages.configs import IncrementalAlterConfigsRequest
+from embedkafka.protocol.messages.core import ApiVersionsRequest
 from embedkafka.protocol.messages.groups import OffsetCommitRequest
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.server.broker import Broker
+from tests.wire.raw_client import RawClient
 
 WAIT_S = 20
 USERS = {"job": "j-secret"}
@@ -212,6 +215,23 @@ def test_a_block_that_closes_its_cluster_has_nothing_to_undo() -> None:
             kafka.close()
         with pytest.raises(ClusterClosed, match="the cluster is not running"):
             isolated.begin()
+
+
+def test_a_client_that_leaves_during_its_request_is_not_one_that_was_left(
+    kafka: EmbeddedKafka,
+) -> None:
+    """As one that is throttled: its broker reads nothing of the connection until later."""
+    brokers = kafka._require_brokers()
+    before = find_connections(brokers)
+    fault = kafka.faults.delay("API_VERSIONS", 600_000, client_id="left")
+    host, port = kafka.broker(1).address.split(":")
+    with RawClient(host, int(port), client_id="left") as client:
+        client.send(ApiVersionsRequest(), 0)
+        fault.await_hits()
+        assert len(find_left_connected(lambda: find_connections(brokers), before)) == 1
+    assert find_left_connected(lambda: find_connections(brokers), before) == []
+    brokers.drop_held_requests()
+    fault.remove()
 
 
 def client_of(kafka: EmbeddedKafka) -> closing[BrokerClient]:

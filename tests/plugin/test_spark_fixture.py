@@ -51,6 +51,9 @@ def test_words(kafka_topic, spark):
 
 def test_wrong(spark):
     assert spark.range(3).count() == 4
+
+def test_last_leaves_one(kafka_topic, spark):
+    kafka_topic.stream(spark).writeStream.format("memory").queryName("left_last").start()
 """
 
 LEFTOVERS = """
@@ -114,13 +117,15 @@ def test_a_run_with_spark_reports_what_went_wrong_and_leaves_nothing(
     """One run for all of it, because a run takes a JVM."""
     pytester.makepyfile(test_words=WORDS, test_leftovers=LEFTOVERS, test_copies=COPIES)
     result = pytester.runpytest_subprocess("--basetemp", "base", "--kafka-report=report.html")
-    result.assert_outcomes(passed=5, failed=2, errors=1)
+    result.assert_outcomes(passed=6, failed=2, errors=2)
     result.stdout.fnmatch_lines(["*embedkafka: starting Spark*"])
     assert SPARKS_LEFTOVERS.isdisjoint(path.name for path in pytester.path.iterdir())
     result.stdout.fnmatch_lines(
         [
             "*ERROR at teardown of test_leaves_one*",
             "the test left a query running: forgotten. Stop it with*",
+            "*ERROR at teardown of test_last_leaves_one*",
+            "the test left a query running: left_last. Stop it with*",
             "*FAILURES*",
             "*Spark query*",
             "failing (*): ended, ProcessingTimeTrigger(0)",

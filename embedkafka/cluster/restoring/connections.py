@@ -1,8 +1,9 @@
 """The clients that are connected to a cluster, and those that a test has left connected.
 
-A client is known by the id and the software that it names in its first request. One client may have
-several connections and opens further ones when it needs them, so a client that was there before the
-test explains all connections of that name.
+A client is known by its id and software. Most name both in their first request; Java names its
+software only after a login. One client may have several connections and opens further ones when it
+needs them, so a client that was there before the test explains all connections of that name. A
+broker that has not finished a client's request, or throttles it, does not notice that it leaves.
 
 Owner: none; it reads what the brokers' processors have, and waits for them.
 Not here: when it is asked for (`isolation`), and which fixtures may own a client (the pytest
@@ -19,6 +20,7 @@ from embedkafka.cluster.request_log import is_own_client
 from embedkafka.net.socket_server import Connection
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.headers import decode_request_header
 from embedkafka.protocol.messages.core import ApiVersionsRequest
@@ -98,6 +100,8 @@ def _left(
     known = set(_clients(before.values()))
     found: dict[Client, list[str]] = {}
     for connection in map(now.__getitem__, new):
+        if connection.may_have_left:
+            continue
         for client in _clients([connection]):
             if client not in known:
                 found.setdefault(client, []).append(connection.address)
@@ -108,7 +112,7 @@ def _clients(connections: Iterable[Connection]) -> Iterable[Client]:
     """Those of a test. A connection without a request may be one of ours that is about to send."""
     has_spark = "pyspark" in sys.modules  # its executors keep clients for the next query
     for connection in connections:
-        client = _introduced(connection.introduction)
+        client = _introduced(connection)
         if client is None or is_own_client(client.client_id):
             continue
         if has_spark and client.software.startswith(_JAVA):
@@ -116,13 +120,15 @@ def _clients(connections: Iterable[Connection]) -> Iterable[Client]:
         yield client
 
 
-def _introduced(frame: bytes | None) -> Client | None:
+def _introduced(connection: Connection) -> Client | None:
+    frame = connection.introduction
     if frame is None:
         return None
-    software = ""
+    is_known = connection.software != UNKNOWN_SOFTWARE
+    software = " ".join(connection.software) if is_known else ""
     try:
         header, body = decode_request_header(frame)
-        if header.api_key == ApiKey.API_VERSIONS:
+        if header.api_key == ApiKey.API_VERSIONS and not is_known:
             asked = codec.decode(ApiVersionsRequest, header.api_version, body, surplus_allowed=True)
             software = f"{asked.client_software_name} {asked.client_software_version}".strip()
     except ProtocolError:
