@@ -199,6 +199,18 @@ class Round:
                 (broker, name): values if name not in gone else after.effective[broker, name]
                 for (broker, name), values in before.effective.items()
             },
+            log_dirs={
+                **{  # of partitions that were added, and of topics that were made again
+                    each: directory
+                    for each, directory in after.log_dirs.items()
+                    if each not in before.log_dirs or each[1].topic in gone
+                },
+                **{
+                    (broker, partition): directory
+                    for (broker, partition), directory in before.log_dirs.items()
+                    if partition.topic not in gone
+                },
+            },
         )
 
 

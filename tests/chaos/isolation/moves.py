@@ -21,10 +21,15 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import Acl
-from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
+from embedkafka.protocol.messages.configs import (
+    AlterClientQuotasRequest,
+    IncrementalAlterConfigsRequest,
+)
+from embedkafka.protocol.messages.groups import OffsetCommitRequest
 from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsRequest
+from embedkafka.runtime import ids as named
 from embedkafka.security.principals import KafkaPrincipal
-from tests.chaos.isolation.world import CLIENT_S, KEPT_GROUP, KEPT_TXN, World
+from tests.chaos.isolation.world import CLIENT_S, KEPT_GROUP, KEPT_TXN, KEPT_USER, World
 from tests.cluster.members import WAYS_TO_LEAVE, Members
 
 Move = Callable[[World, Random], object]
@@ -134,6 +139,40 @@ def set_acls(world: World, rng: Random) -> object:
     if rng.random() < 0.5:
         return world.kafka.acls.add(wanted)
     return world.kafka.acls.replace([wanted])
+
+
+def change_logins(world: World, rng: Random) -> object:
+    """Revokes a user, gives it another password, or adds one; none of it sends a request."""
+    logins = world.kafka.logins
+    ways: list[Callable[[], object]] = [
+        lambda: logins.revoke("ann"),
+        lambda: logins.set_password("ann", world.new_name("password")),
+        lambda: logins.set_password("eve", "e-secret"),
+    ]
+    chosen = rng.sample(ways, rng.randint(1, len(ways)))
+    return [change() for change in chosen]
+
+
+def set_logger(world: World, rng: Random) -> object:
+    _Resource = IncrementalAlterConfigsRequest.Resource
+    name = rng.choice(["kafka.server", "kafka.log", "kafka.zk"])
+    changed = _Resource.Config(name=name, config_operation=0, value="ERROR")
+    broker = rng.choice(world.broker_ids)
+    loggers = _Resource(resource_type=8, resource_name=str(broker), configs=[changed])
+    request = IncrementalAlterConfigsRequest(resources=[loggers], validate_only=False)
+    return name, world.wire(broker).call(request, 1, timeout_ms=2_000)
+
+
+def commit_to_zookeeper(world: World, rng: Random) -> object:
+    _Topic = OffsetCommitRequest.Topic
+    partition = _Topic.Partition(partition_index=0, committed_offset=1, committed_metadata="")
+    topics = [_Topic(name=rng.choice(world.kept), partitions=[partition])]
+    request = OffsetCommitRequest(group_id=world.new_name("old-group"), topics=topics)
+    return world.wire().call(request, 0, timeout_ms=2_000)
+
+
+def end_token(world: World, rng: Random) -> object:
+    return world.kafka.logins.expire_tokens(KEPT_USER)
 
 
 def create_token(world: World, rng: Random) -> object:
@@ -358,7 +397,26 @@ def elect_controller(world: World, rng: Random) -> object:
     return world.kafka.elect_controller(rng.choice(world.broker_ids), timeout_s=CLIENT_S)
 
 
+def move_log_dir(world: World, rng: Random) -> object:
+    """Moves replicas to another directory of their broker, and does not wait."""
+    broker, name = rng.choice(world.brokers()), rng.choice(world.kept)
+    partition = named.TopicPartition(name, 0)
+    return broker.logs.move(partition, rng.choice(broker.logs.directories))
+
+
 # -- the rest
+
+
+def read_metrics(world: World, rng: Random) -> object:
+    return len(list(world.kafka.metrics()))
+
+
+def name_snapshot(world: World, rng: Random) -> object:
+    return world.kafka.snapshot(rng.choice(["kept", "passing"]))
+
+
+def open_page(world: World, rng: Random) -> object:
+    return world.kafka.open_ui(browser=False)
 
 
 def use_scratch(world: World, rng: Random) -> object:
@@ -393,6 +451,14 @@ MOVES: dict[str, tuple[int, Move]] = {
     "add user": (1, add_user),
     "set acls": (2, set_acls),
     "create token": (1, create_token),
+    "end token": (1, end_token),
+    "change logins": (3, change_logins),
+    "set logger": (1, set_logger),
+    "commit to ZooKeeper": (1, commit_to_zookeeper),
+    "move log dir": (2, move_log_dir),
+    "read metrics": (1, read_metrics),
+    "name snapshot": (1, name_snapshot),
+    "open page": (1, open_page),
     "commit": (2, commit),
     "consume": (2, consume),
     "leave members": (4, leave_members),

@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition
 from embedkafka.cluster.reports.description import find_views
 from embedkafka.cluster.restoring.coordinated import find_coordinated
 from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.server.loggers import find_levels
 from tests.chaos.isolation.world import KEPT_GROUP, World
 from tests.cluster.members import await_true
 
@@ -37,6 +38,15 @@ class Seen:
     clock: str | None
     brokers: Mapping[str, Any]
     scratch: list[str]
+    revoked: Mapping[Any, Any]
+    levels: Mapping[str, int]
+    zk_groups: list[str]
+    has_metrics: bool
+    snapshots: Mapping[str, Any]
+    pages: int
+    refusals: Mapping[str, Any]
+    controller: int | None
+    log_dirs: Mapping[Any, Any]
 
 
 def look(world: World) -> Seen:
@@ -71,6 +81,24 @@ def look(world: World) -> Seen:
         clock=kafka.clock.describe(),
         brokers={str(handle.id): (handle.state.value, handle.address) for handle in kafka.brokers},
         scratch=sorted(scratch),
+        revoked=brokers.find_revoked(),
+        levels=find_levels(),
+        zk_groups=sorted(brokers.zk.groups_with_offsets()),
+        has_metrics=brokers.has_meters,
+        snapshots={name: each.directory for name, each in kafka._require_snapshots().named.items()},
+        pages=len(brokers.pages),
+        refusals={
+            str(broker.id): list(map(str, broker.authorizer.refusals()))
+            for broker in running
+            if broker.authorizer is not None
+        },
+        controller=kafka.controller,
+        log_dirs={
+            (broker.id, log.topic_partition): log.directory.parent.name
+            for broker in running
+            for log in broker.logs.all_logs()
+            if log.topic_partition.topic in world.kept
+        },
     )
 
 

@@ -33,7 +33,7 @@ class Shape:
 
     def __init__(self, rng: Random) -> None:
         self.brokers = rng.choice([1, 3, 3])
-        self.security = rng.choice(["none", "none", "acls", "scram"])
+        self.security = rng.choice(["none", "none", "acls", "scram", "plain"])
         self.log_dirs = rng.choice([1, 1, 2])
         self.config: dict[str, object] = {
             "offsets.topic.num.partitions": 3,
@@ -53,10 +53,11 @@ class Shape:
         config = dict(self.config)
         if self.security == "acls":
             config |= _AUTHORIZED
-        elif self.security == "scram":
+        elif self.security in ("scram", "plain"):
             config["delegation.token.secret.key"] = "secret"
             settings["security"] = Security(
                 protocol="SASL_PLAINTEXT",
+                mechanism="PLAIN" if self.security == "plain" else "SCRAM-SHA-512",
                 users={"ann": "a-secret"},
                 acls=[Acl.allow("ann", "ALL", topic="*")],
             )
@@ -182,5 +183,7 @@ class World:
             tokens.create(owner, owner, (), -1)
         if rng.random() < 0.3:
             kafka.scratch_dir("kept")
+        if rng.random() < 0.3:
+            kafka.snapshot("kept")
         if rng.random() < 0.2:
             kafka.faults.delay("DESCRIBE_ACLS", 1, times=None)
