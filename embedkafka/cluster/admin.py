@@ -28,8 +28,14 @@ R = TypeVar("R")
 class Admin:
     """Sends requests to the first broker that answers, with one of `new_clients()`."""
 
-    def __init__(self, new_clients: Callable[[], Iterable[BrokerClient]]) -> None:
+    def __init__(
+        self,
+        new_clients: Callable[[], Iterable[BrokerClient]],
+        maker_of: Callable[[str], str | None] = lambda name: None,
+    ) -> None:
+        """`maker_of` knows the id of the client that had a topic created by asking for it."""
         self._new_clients = new_clients
+        self._maker_of = maker_of
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Creates all of `topics`; raises the first refusal."""
@@ -40,7 +46,10 @@ class Admin:
         for topic in response.topics:
             if is_repeated and topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 continue  # by the first request, whose answer was lost
-            _check("create", topic.name, topic.error_code, topic.error_message)
+            message = topic.error_message
+            if topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                message = _made_for(self._maker_of(topic.name)) or message
+            _check("create", topic.name, topic.error_code, message)
 
     def create_partitions(self, topic: str, count: int) -> None:
         """Grows `topic` to `count` partitions."""
@@ -91,6 +100,16 @@ def _topic(name: str, spec: TopicSpec) -> CreateTopicsRequest.Topic:
             CreateTopicsRequest.Topic.Config(name=key, value=format_value(value))
             for key, value in spec.config.items()
         ],
+    )
+
+
+def _made_for(client_id: str | None) -> str:
+    """Why a topic exists already, if a client had it created."""
+    if client_id is None:
+        return ""
+    return (
+        f"client {client_id or '-'} has asked for it, which creates it with the broker's settings. "
+        "Create it before clients ask, or set auto.create.topics.enable=false."
     )
 
 

@@ -44,6 +44,7 @@ from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.listeners import count_up
 from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
 from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.server.topics.auto_creation import AutoCreation
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 
@@ -112,6 +113,7 @@ class Brokers:
         self._disks: dict[BrokerId, Disk] = {}
         self._ages = RecordAges()
         self._live_members = LiveMembers()
+        self.auto_creation = AutoCreation()
         self._halting: list[threading.Thread] = []
         self.incarnation_count = 0
         self._meters: dict[BrokerId, Meter] = {}
@@ -381,6 +383,7 @@ class Brokers:
             on_halt=lambda: self._halt(broker),
             ages=self._ages,
             live_members=self._live_members,
+            auto_creation=self.auto_creation,
         )
         broker.meter = self._meters.get(broker_id)
         broker.metadata.subscribe(self.on_change)

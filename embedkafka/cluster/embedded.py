@@ -26,7 +26,8 @@ from embedkafka.cluster.config import ClusterConfig, TopicSpec, require_topic_na
 from embedkafka.cluster.coordinators import partition_that_coordinates
 from embedkafka.cluster.request_log import Mark, SeenRequest
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
-from embedkafka.cluster.restoring.reset import reset_cluster
+from embedkafka.cluster.restoring.removal import removing_topics
+from embedkafka.cluster.restoring.reset import delete_topics, reset_cluster
 from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.faults.injection import Faults
@@ -147,7 +148,7 @@ class EmbeddedKafka:
         self._snapshots: Snapshots | None = None
         self._prepared: PreparedSecurity | None = None
         self._clients: Clients | None = None
-        self._admin = Admin(self._admin_clients)
+        self._admin = Admin(self._admin_clients, self._maker_of)
         self._kept_open: str | None = None
         """Why `close` is refused, and what to do instead: other tests use the cluster."""
 
@@ -681,7 +682,8 @@ class EmbeddedKafka:
             raise InvalidArgument(
                 f"snapshot must be what `kafka.snapshot()` returned, got {snapshot!r}"
             )
-        snapshots.restore(snapshot)
+        with removing_topics(self._require_brokers()):
+            snapshots.restore(snapshot)
         if self._clients is not None:
             self._clients.forget_producer()  # brokers no longer know its sequence numbers
         self._await_leaders()
@@ -697,6 +699,10 @@ class EmbeddedKafka:
         Raises:
             EmbedKafkaError: topics cannot be deleted because of `delete.topic.enable=false`.
         """
+        with removing_topics(self._require_brokers()):
+            self._reset()
+
+    def _reset(self) -> None:
         brokers = self._require_brokers()
         prepared = self._prepared
         reset_cluster(brokers, kept=() if prepared is None else prepared.stored_settings())
@@ -729,6 +735,12 @@ class EmbeddedKafka:
 
         return find_connections(self._require_brokers(), listener)
 
+    def _remove_topics(self, names: Collection[str], listener: str | None) -> None:
+        """Deletes topics, so that clients of this listener that stay do not bring them back."""
+        brokers = self._require_brokers()
+        with removing_topics(brokers, names, listener=listener):
+            delete_topics(brokers, names)
+
     def _isolation(self) -> "Isolation":
         from embedkafka.cluster.restoring.isolation import Isolation  # most clusters need none
 
@@ -739,7 +751,7 @@ class EmbeddedKafka:
             self._require_snapshots(),
             own_topics=self._config.topics,
             create=self._create_again,
-            forget=self._forget_leaders,
+            forget=self._on_deletion,
             scratch=resources.directory.path / _SCRATCH,
         )
 
@@ -1257,7 +1269,7 @@ class EmbeddedKafka:
         """
         require_number("timeout_s", timeout_s)
         self._state.require_topic(name)
-        self._forget_leaders(name)
+        self._on_deletion(name)
         is_over = self._admin.delete_topic(name, timeout_ms=max(1, int(timeout_s * 1000)))
         self.await_topic_gone(name, timeout_s=timeout_s if is_over else 0)
 
@@ -1326,12 +1338,13 @@ class EmbeddedKafka:
             for name, spec in specs.items():
                 self._clients.on_partitions(name, spec.partitions)
 
-    def _forget_leaders(self, topic: str) -> None:
-        """The topic is about to go: a producer that knows its later leaders must go too."""
+    def _on_deletion(self, topic: str) -> None:
+        """The topic is about to go."""
         if self._clients is None:
             return
-        if any(status.leader_epoch for status in self._state.partitions() if status.topic == topic):
-            self._clients.forget_leaders(topic)
+        found = [status for status in self._state.partitions() if status.topic == topic]
+        had_other_leaders = any(status.leader_epoch for status in found)
+        self._clients.on_deletion(topic, had_other_leaders=had_other_leaders)
 
     def _await_topics(self, counts: Mapping[str, int]) -> None:
         known = self._state.everywhere(
@@ -1369,6 +1382,11 @@ class EmbeddedKafka:
         for handle in self._require_brokers().all():
             if handle.is_reachable:
                 yield handle.require_broker().make_client("embedkafka-admin")
+
+    def _maker_of(self, topic: str) -> str | None:
+        """The id of the client that had a topic created by asking for it."""
+        brokers = self._require_brokers()
+        return brokers.auto_creation.maker_of(brokers.zk.topic_ids().get(topic))
 
     @property
     def _state(self) -> ClusterState:

@@ -52,6 +52,7 @@ OWN_CLIENTS: Final = frozenset({"embedkafka-admin", "embedkafka-await", "embedka
 
 
 _OF_BROKERS: Final = "ek-b"
+_LOOK: Final = ApiKey.METADATA.name
 _Seen: TypeAlias = tuple[int, BrokerId, float, list[Any], FindTopic]  # Any: as in `_Entry`
 
 
@@ -183,9 +184,15 @@ class SeenRequest:
 
     @property
     def is_own(self) -> bool:
-        """Whether embedkafka itself sent it, to look at the cluster, or a broker to another."""
+        """Whether embedkafka itself sent it, to look at the cluster, or a broker to another.
+
+        A topic handle's clients read and write for the test, but look for leaders on their own.
+        """
         client = self.client_id
-        return client is not None and (client in OWN_CLIENTS or client.startswith(_OF_BROKERS))
+        if client is None:
+            return False
+        looks = client in OWN_CLIENTS or (self.api == _LOOK and is_own_client(client))
+        return looks or client.startswith(_OF_BROKERS)
 
     @property
     def _contents(self) -> Contents:

@@ -46,7 +46,7 @@ def embedded_state(brokers: Brokers) -> Json:
         "groups": [_group(group, heard, now_ms) for group in asked.groups],
         "troubles": troubles_of(brokers, statuses, asked),
         "held": list(held_back(brokers, views, asked.transactions)),
-        "errors": error_lines(others),
+        "errors": error_lines(others, brokers.auto_creation.is_refused),
         "requests": request_lines(others, now_ms)[::-1],
         "faults": list(brokers.faults.active),
         "can_act": True,

@@ -85,6 +85,7 @@ from embedkafka.server.handler_pool import HandlerPool
 from embedkafka.server.marker_channels import MarkerChannels
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topics.admin import TopicAdmin
+from embedkafka.server.topics.auto_creation import AutoCreation
 from embedkafka.server.topics.delayed import DelayedTopics
 from embedkafka.server.topics.rules import DEFAULT, is_valid_topic_name
 from embedkafka.server.txn_verification import TxnVerification
@@ -174,11 +175,13 @@ class Broker:
         on_halt: Callable[[], None] | None = None,
         ages: RecordAges | None = None,
         live_members: LiveMembers | None = None,
+        auto_creation: AutoCreation | None = None,
     ) -> None:
         """Calls `on_halt`, on any thread, when the last log directory has failed.
 
         Kafka ends its process then; the owner of this broker should end it too. Brokers whose clock
-        can be moved share their `ages`, and brokers that can be emptied their `live_members`.
+        can be moved share their `ages`, and brokers that can be emptied their `live_members` and
+        `auto_creation`.
         """
         self.id = spec.id
         self.spec = spec
@@ -190,6 +193,7 @@ class Broker:
         self._transport = transport
         self._find_peer = find_peer
         self._live_members = live_members or LiveMembers()
+        self.auto_creation = auto_creation or AutoCreation()
         self._on_halt = on_halt
         self._zk_store = store
         self.zk = KafkaZk(store, clock)
@@ -454,13 +458,18 @@ class Broker:
             self.topic_purgatory.check_and_complete(state.topic_name)
         return ErrorCode.NONE
 
-    def auto_create_topics(self, names: Iterable[str]) -> None:
+    def auto_create_topics(self, names: Iterable[str], client_id: str) -> None:
         """Begins to create topics that a client asked for; logs failures."""
         for name in names:
-            if name in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
-                self.create_internal_topic(name)
-            elif is_valid_topic_name(name):
-                self._create_quietly(name, DEFAULT, DEFAULT, {})
+            with self.auto_creation.creating(name, client_id) as is_allowed:
+                if not is_allowed:
+                    continue
+                if name in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
+                    self.create_internal_topic(name)
+                elif is_valid_topic_name(name):
+                    made = self._create_quietly(name, DEFAULT, DEFAULT, {})
+                    if made is not None:
+                        self.auto_creation.on_created(made, client_id)
 
     def create_internal_topic(self, name: str) -> None:
         partitions, replication, config = part_configs.internal_topic_settings(
@@ -470,20 +479,22 @@ class Broker:
 
     def _create_quietly(
         self, name: str, partitions: int, replication: int, config: dict[str, str]
-    ) -> None:
+    ) -> uuid.UUID | None:
+        """Returns the new topic's id."""
         try:
-            self.topics.create(
-                self.topics.plan_topic(
-                    name,
-                    partitions=partitions,
-                    replication=replication,
-                    config=config,
-                    broker_config=self.config.broker,
-                )
+            planned = self.topics.plan_topic(
+                name,
+                partitions=partitions,
+                replication=replication,
+                config=config,
+                broker_config=self.config.broker,
             )
+            self.topics.create(planned)
         except ApiError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 _LOG.warning("broker %d cannot create topic %s: %s", self.id, name, error)
+            return None
+        return planned.topic_id
 
     def _start_security(self) -> None:
         """Applies what was stored for listeners while the broker ran before."""

@@ -8,8 +8,9 @@ Workers of pytest-xdist may share a cluster: `topic("orders")` then creates `ord
 use `topic.name`. `worker_view` offers what else concerns nothing but one worker.
 """
 
+import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,9 +23,10 @@ from embedkafka.cluster.coordinators import partition_that_coordinates
 from embedkafka.runtime.properties import format_properties
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.client_settings import ClientSettings
+from embedkafka.spark.producers import close_producers
 from pytest_embedkafka.external_state import ExternalState
 from pytest_embedkafka.skips import skip_external
-from pytest_embedkafka.sweeping import Sweeper, delete_quietly
+from pytest_embedkafka.sweeping import Sweeper
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +36,11 @@ if TYPE_CHECKING:
     from pytest_embedkafka.sharing import Shared
     from pytest_embedkafka.worker_view import WorkerView
 
+_LOG = logging.getLogger(__name__)
+
 _CLIENT_ID = "embedkafka-admin"
+_ATTEMPTS = 5
+"""How often a topic that clients bring back is deleted before it is created."""
 _TIMEOUT_S = 30
 _ANSWER_TIMEOUT_S = 10
 
@@ -60,6 +66,7 @@ class ExternalKafka:
         self._clients = Clients(bootstrap_servers, settings=settings)
         self._state = ExternalState(self._admin, lambda address: require_admin(address, settings))
         self._created: set[str] = set()
+        self._deleted: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self.bootstrap_servers}>"
@@ -121,8 +128,9 @@ class ExternalKafka:
             replication_factor=-1 if replication is None else replication,
             config={key: str(value) for key, value in (config or {}).items()},
         )
-        self._admin.create_topics([new])[name].result(_TIMEOUT_S)
+        self._create(new, name)
         self._created.add(name)
+        self._deleted.discard(name)
         self._state.await_topic(name, partitions, _TIMEOUT_S)
         self._clients.on_partitions(name, partitions)
         return self.existing_topic(name)
@@ -299,7 +307,21 @@ class ExternalKafka:
         name = self._own(name)
         self._admin.delete_topics([name])[name].result(timeout_s)
         self.await_topic_gone(name, timeout_s=timeout_s)
-        self._created.discard(name)
+        self._on_deleted(name)
+
+    def sweep(self, topics: Sequence[str]) -> None:
+        """Deletes topics of a test that is over, and warns of those that cannot be deleted.
+
+        Spark's idle producers would have them created again.
+        """
+        if not topics:
+            return
+        close_producers(self.bootstrap_servers.split(","))
+        if self.view is not None:
+            _quietly(lambda: self._remove(topics), ", ".join(topics))
+            return
+        for name in topics:
+            _quietly(lambda name=name: self.delete_topic(name), name)  # type: ignore[misc]  # a default binds it
 
     def describe(self) -> str:
         """The brokers, and each partition's leader and in-sync replicas."""
@@ -329,10 +351,60 @@ class ExternalKafka:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for name in sorted(self._created):  # of fixtures that did not delete them
-            delete_quietly(self, name)
+        self.sweep(sorted(self._created))  # of fixtures that did not delete them
+        self._sweep_returned()
         self._clients.close()
         self._scratch.remove()
+
+    def _create(self, new: Any, name: str) -> None:
+        """Creates a topic. Any: the client has no types.
+
+        A client that outlives a test may have brought a topic of the test back, on a cluster that
+        creates what clients ask for.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._admin.create_topics([new])[name].result(_TIMEOUT_S)
+                return
+            except KafkaException as error:
+                exists = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+                if exists and self._has_returned(name) and attempt < _ATTEMPTS - 1:
+                    self.delete_topic(name)
+                    continue
+                hint = " `existing_topic` returns its handle." if exists else ""
+                raise EmbedKafkaError(
+                    f"cannot create topic {name}: {error.args[0].str()}{hint}"
+                ) from error
+
+    def _remove(self, topics: Sequence[str]) -> None:
+        assert self.view is not None
+        self.view.remove_topics(topics)
+        for name in topics:
+            self._on_deleted(name)
+
+    def _on_deleted(self, name: str) -> None:
+        self._created.discard(name)
+        self._deleted.add(name)
+        self._clients.on_deletion(name, had_other_leaders=False)
+
+    def _sweep_returned(self) -> None:
+        """Deletes the topics of this run that clients have brought back."""
+        try:
+            there = sorted(self._deleted & self._state.topics())
+            returned = [name for name in there if self._has_returned(name)]
+        except Exception as error:  # the client's own kinds; the run is over
+            _LOG.warning("topics that clients may have brought back are left: %s", error)
+            return
+        self.sweep(returned)
+
+    def _has_returned(self, name: str) -> bool:
+        """Whether a client has brought back a topic of this run: one with records is another's."""
+        if name not in self._deleted:
+            return False
+        handle = Topic(name, self.bootstrap_servers, self._clients)
+        return not any(handle.end_offsets().values())
 
     def _waits(self) -> ClientWaits:
         return ClientWaits(self.bootstrap_servers, self._settings)
@@ -341,6 +413,13 @@ class ExternalKafka:
         """The name of this worker's own topic, if it created one under that name."""
         own = name + self._suffix
         return own if own in self._created else name
+
+
+def _quietly(delete: Callable[[], None], topics: str) -> None:
+    try:
+        delete()
+    except Exception as error:  # the client's own kinds; the next test must run
+        _LOG.warning("%s of a test could not be deleted: %s", topics, error)
 
 
 def _view(shared: "Shared", own: Callable[[str], str]) -> "WorkerView":

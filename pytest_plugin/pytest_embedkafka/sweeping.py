@@ -78,8 +78,9 @@ class Sweeper:
             from embedkafka.cluster.restoring.connections import find_left_connected
 
             leaks += find_left_connected(self._worker.connections, before.connections)
-        for name in (*sorted(created), *sorted(made)):  # created ones may go by another's name
-            delete_quietly(self._kafka, name)
+        self._kafka.sweep(
+            [*sorted(created), *sorted(made)]
+        )  # created ones may go by another's name
         return leaks
 
     def keep(self) -> None:
@@ -138,11 +139,3 @@ class Sweeper:
         except Exception as error:  # the client's own kinds; the next test must run
             _LOG.warning("group %s of a test could not be deleted: %s", group, error)
         return True
-
-
-def delete_quietly(kafka: "ExternalKafka", topic: str) -> None:
-    """Deletes a topic, or warns that it cannot be deleted."""
-    try:
-        kafka.delete_topic(topic)
-    except Exception as error:  # the client's own kinds; the next test must run
-        _LOG.warning("topic %s of a test could not be deleted: %s", topic, error)

@@ -38,6 +38,7 @@ KEEP_TOPICS: Final = "keep_topics"
 ALLOWED: Final = frozenset(
     {
         "_connections",
+        "_remove_topics",
         "await_compaction",
         "await_retention",
         "compact",
@@ -140,6 +141,10 @@ class WorkerView:
             return {}
         found: dict[str, Connection] = self._ask("_connections", listener=self._listener)
         return found
+
+    def remove_topics(self, names: Collection[str]) -> None:
+        """Deletes topics, which clients that outlive the test cannot bring back by asking."""
+        self._ask("_remove_topics", names=names, listener=self._listener)
 
     def keep_topics(self, owner: str) -> None:
         """Keeps the test's topics for the page of the run, before they are deleted."""

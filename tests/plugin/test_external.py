@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.spark.client_settings import translate_properties
@@ -271,6 +271,31 @@ def test_the_same_tests_run_twice_in_a_row(
         result.assert_outcomes(passed=2)
         result.stdout.fnmatch_lines([f"kafka: {theirs.bootstrap_servers} (--kafka-bootstrap)"])
         assert not {"orders", "prices"} & theirs._require_brokers().zk.topics()
+
+
+def test_a_topic_that_a_client_brings_back_does_no_harm_and_goes_in_the_end(
+    theirs: EmbeddedKafka,
+) -> None:
+    stays = Producer({"bootstrap.servers": theirs.bootstrap_servers})
+    with ExternalKafka(theirs.bootstrap_servers) as kafka:
+        test = kafka.isolated()
+        test.begin()
+        for name in ("ghost", "left", "used"):
+            kafka.topic(name)
+        test.end(finds_clients=False)
+        for name in ("ghost", "left", "used"):
+            stays.list_topics(name, timeout=30)
+            theirs.await_leader(name)
+        theirs.existing_topic("used").send("of another user")
+
+        assert len(kafka.topic("ghost", partitions=4).end_offsets()) == 4
+        with pytest.raises(EmbedKafkaError, match=r"ghost.*already exists.*existing_topic"):
+            kafka.topic("ghost")
+        with pytest.raises(EmbedKafkaError, match=r"used.*already exists.*existing_topic"):
+            kafka.topic("used")
+
+    assert {"ghost", "left", "used"} & theirs._require_brokers().zk.topics() == {"used"}
+    theirs.delete_topic("used")
 
 
 def test_groups_of_a_test_go_with_its_topics_and_those_of_others_stay(

@@ -296,6 +296,23 @@ def test_creates_topics_without_the_fixture(kafka, kept, number):
     consumer.close()
     assert mine_too <= {each.group for each in kafka.groups()}
     assert topics_of(kafka) >= {kept, *mine}
+
+@pytest.fixture(scope="module")
+def stays(kafka):
+    settings = {"client.id": f"stays-{__name__}"}
+    return Producer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
+
+names = []
+
+@pytest.mark.parametrize("number", range(2))
+def test_a_client_that_stays_brings_no_topic_back(kafka, stays, number):
+    for name in names * 2:  # the first question would create it
+        assert stays.list_topics(name, timeout=30).topics[name].error is not None
+    seen = kafka.topic("seen", partitions=4)
+    assert len(seen.end_offsets()) == 4
+    names.append(seen.name)
+    stays.produce(seen.name, "x")
+    assert stays.flush(30) == 0
 """
 
 
@@ -304,7 +321,7 @@ def test_topics_that_clients_create_on_a_shared_cluster_go_too(
 ) -> None:
     pytester.makepyfile(test_one=UNNAMED, test_two=UNNAMED)
     result = run("--kafka-xdist=shared", "--kafka-brokers=1", "-n2", "--dist=loadfile")
-    result.assert_outcomes(passed=8)
+    result.assert_outcomes(passed=12)
 
 
 def test_a_call_to_a_process_that_is_gone_says_so() -> None:

@@ -35,6 +35,7 @@ Enough = Callable[[list[Message]], object]
 _POLL_S = 0.1
 _SHOWN = 3  # records in the message of a timeout
 _SEND_TIMEOUT_S = 30.0
+_GONE = 10  # deleted topics that a producer may know
 _ISOLATIONS = ("read_committed", "read_uncommitted")
 READER, WRITER = "embedkafka-read", "embedkafka-send"
 """Client ids of topic handles."""
@@ -75,6 +76,7 @@ class Clients:
         self._partition_counts: dict[str, int] = {}
         self._sent_to: set[str] = set()  # by the present producer
         self._made_again: set[str] = set()  # of those
+        self._gone: set[str] = set()  # likewise
         self._lock = ranked_lock("clients", LEAF_RANK)
         self._is_closed = False
         self._producer: Any = None  # Any: confluent-kafka ships no types, and is imported late
@@ -238,6 +240,7 @@ class Clients:
             self._producer = None
             self._sent_to.clear()
             self._made_again.clear()
+            self._gone.clear()
             self._partition_counts.clear()
 
     def on_partitions(self, topic: str, count: int) -> None:
@@ -250,14 +253,18 @@ class Clients:
         elif topic in self._sent_to:
             self._made_again.add(topic)
         self._partition_counts[topic] = count
+        self._gone.discard(topic)
 
-    def forget_leaders(self, topic: str) -> None:
-        """The topic goes, and its leaders have changed: a producer that knows them must go too.
+    def on_deletion(self, topic: str, *, had_other_leaders: bool) -> None:
+        """The topic goes: a producer that knows its later leaders must go too.
 
         It would hold on to them when there is another topic of that name, whose epochs are lower.
+        So must one that knows many topics that are gone: it asks for all of them, again and again.
         """
         if topic in self._sent_to:
-            self.forget_producer()
+            self._gone.add(topic)
+            if had_other_leaders or len(self._gone) > _GONE:
+                self.forget_producer()
 
     def start_over(self) -> None:
         """In a forked child: the lock may be held forever, and the producer has no threads."""

@@ -143,7 +143,7 @@ def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
         ("open transactions", map(str, asked.transactions)),
         ("last records", _records(brokers, list(shown.values()))),
         ("not allowed", _refusals(brokers)),
-        ("answers with errors", error_lines(others)),
+        ("answers with errors", error_lines(others, brokers.auto_creation.is_refused)),
         ("last requests", request_lines(others, now_ms)),
         ("brokers' warnings", iter(brokers.warnings.since(from_number)[-_WARNINGS:])),
     )
@@ -159,7 +159,8 @@ def explain(brokers: Brokers, seconds: float) -> str:
     from_ms = brokers.clock.monotonic_ms() - seconds * 1000
     seen = [each for each in brokers.request_log.since(0) if each.received_ms >= from_ms]
     troubles = find_troubles(brokers, brokers.state.partitions())
-    errors = error_lines([each for each in seen if not each.is_own])
+    others = [each for each in seen if not each.is_own]
+    errors = error_lines(others, brokers.auto_creation.is_refused)
     return "\n".join([*trouble_lines(troubles), *errors])
 
 

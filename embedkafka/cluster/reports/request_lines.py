@@ -6,7 +6,7 @@ of a line.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from embedkafka.cluster.request_log import SeenRequest
@@ -51,16 +51,31 @@ def last_heartbeats(requests: Iterable[SeenRequest]) -> dict[str, float]:
     return heard
 
 
-def error_lines(requests: Sequence[SeenRequest]) -> list[str]:
-    """Such as "PRODUCE safe-0 -> NOT_ENOUGH_REPLICAS x 14  (client shop)", the newest last."""
+def error_lines(
+    requests: Sequence[SeenRequest], is_refused: Callable[[str, str], bool]
+) -> list[str]:
+    """Such as "PRODUCE safe-0 -> NOT_ENOUGH_REPLICAS x 14  (client shop)", the newest last.
+
+    `is_refused` knows whether a topic is not created for a client that asks for it: these are one
+    line for each client.
+    """
     found: Counter[str] = Counter()
+    refused: dict[str, set[str]] = {}
     for seen in requests:
+        client_id = seen.client_id or ""
         for place, error in _errors(seen):
+            if seen.api == _METADATA and is_refused(place, client_id):
+                refused.setdefault(client_id, set()).add(place)
+                continue
             # Removed first, so that the order is that of the last time.
             line = f"{' '.join(filter(None, [seen.api, place]))} -> {error}"
             key = f"{line}\n  (client {seen.client_id or '-'}, broker {seen.broker})"
             found[key] = found.pop(key, 0) + 1
-    lines = []
+    lines = [
+        f"METADATA {_some(topics)} -> not created again  (client {client_id or '-'} was connected "
+        "when they were removed: `kafka.topic` creates them)"
+        for client_id, topics in refused.items()
+    ]
     for key, count in list(found.items())[-_LINES:]:
         line, client = key.split("\n")
         lines.append(f"{line}{_times(count)}{client}")
@@ -80,6 +95,11 @@ def request_lines(requests: Sequence[SeenRequest], now_ms: float) -> list[str]:
         f"{(now_ms - last_ms) / 1000:.3f} s ago  {text}{_times(count)}"
         for text, (count, last_ms) in list(found.items())[-_LINES:]
     ]
+
+
+def _some(names: Collection[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(sorted(names)[:_NAMED])}{more}"
 
 
 def _times(count: int) -> str:

@@ -13,9 +13,11 @@ plugin).
 import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.cluster.request_log import is_own_client
 from embedkafka.net.socket_server import Connection
 from embedkafka.protocol import codec
@@ -26,6 +28,8 @@ from embedkafka.protocol.headers import decode_request_header
 from embedkafka.protocol.messages.core import ApiVersionsRequest
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.locks import leaf_condition
+from embedkafka.server.broker import Broker
+from embedkafka.server.topics.auto_creation import Clients
 
 _NOTICE_MS: Final = 50
 """How long a broker may take to notice that a client has left, before garbage is collected."""
@@ -58,6 +62,46 @@ def find_connections(brokers: Brokers, listener: str | None = None) -> dict[str,
         for connection in handle.require_broker().client_connections()
         if listener in (None, connection.listener)
     }
+
+
+def find_present(brokers: Brokers, listener: str | None = None) -> Clients:
+    """The ids of clients that are connected, each with whether it may still be later.
+
+    A client reconnects to a broker that has ended in between, so one of that id may be the same.
+    """
+    found: dict[str, list[tuple[BrokerLifecycle, Broker, str]]] = {}
+    for handle in brokers.running():
+        broker = handle.require_broker()
+        for connection in broker.client_connections():
+            client = _introduced(connection.introduction)
+            if client is None or is_own_client(client.client_id):
+                continue
+            if listener in (None, connection.listener):
+                found.setdefault(client.client_id, []).append((handle, broker, connection.id))
+
+    def is_there(client_id: str) -> bool:
+        known = found[client_id]
+        if any(connection_id in _ids(broker) for _, broker, connection_id in known):
+            return True
+        return any(_has_ended(handle, broker) for handle, broker, _ in known) and any(
+            client_id == _client_id(each) for each in find_connections(brokers).values()
+        )
+
+    return {client_id: partial(is_there, client_id) for client_id in found}
+
+
+def _has_ended(handle: BrokerLifecycle, broker: Broker) -> bool:
+    incarnation = handle.incarnation
+    return incarnation is None or incarnation.broker is not broker
+
+
+def _ids(broker: Broker) -> set[str]:
+    return {connection.id for connection in broker.client_connections()}
+
+
+def _client_id(connection: Connection) -> str | None:
+    client = _introduced(connection.introduction)
+    return None if client is None else client.client_id
 
 
 def find_left_connected(find: Find, before: Mapping[str, Connection]) -> list[str]:

@@ -40,6 +40,7 @@ from embedkafka.cluster.restoring.placements import (
     placements_of,
     restore_placements,
 )
+from embedkafka.cluster.restoring.removal import removing_topics
 from embedkafka.cluster.restoring.reset import delete_topics
 from embedkafka.cluster.restoring.snapshot import Snapshots
 from embedkafka.faults.links import LinkFault
@@ -170,6 +171,10 @@ class Isolation:
         before, self._before = self._before, None
         if before is None or self._brokers.is_closed:
             return []
+        with removing_topics(self._brokers):
+            return self._put_right(before, finds_clients=finds_clients)
+
+    def _put_right(self, before: Footprint, *, finds_clients: bool) -> list[str]:
         was_cut = self._end_faults(before)
         was_broken = self._mend_brokers(before) | was_cut
         if was_cut:

@@ -1,11 +1,11 @@
 """Empties a running cluster of topics, groups, offsets, transactions and changed settings.
 
 The controller deletes all topics, internal ones too, and the coordinators' state goes with them.
-Nothing restarts, so clients stay connected. A client that has a topic auto-created during the
-reset may keep that topic.
+Nothing restarts, so clients stay connected.
 
 Owner: none; it writes to ZooKeeper and waits for the brokers.
-Not here: restoring a state that was not empty (`snapshot`).
+Not here: keeping clients from bringing topics back (`removal`), restoring a state that was not
+empty (`snapshot`).
 """
 
 from collections.abc import Collection, Iterable, Mapping

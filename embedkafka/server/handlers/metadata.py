@@ -176,7 +176,7 @@ def _metadata(
             if not by_id or topic.topic_id != ZERO_UUID
         }
         topics = [describe.requested(topic) for topic in asked.values()]
-        broker.auto_create_topics(describe.missing)
+        broker.auto_create_topics(describe.missing, context.client_id)
     return MetadataResponse(
         brokers=[
             MetadataResponse.Broker(

@@ -57,6 +57,8 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
     refused: dict[_Key, PartitionResponse] = {}
     has_transactions = False
     for topic, name in zip(request.topic_data, names, strict=True):
+        if name not in snapshot.topics:
+            broker.auto_creation.on_write(topic.topic_id if by_id else topic.name)
         for partition in topic.partition_data:
             key = (topic.name, topic.topic_id, partition.index)
             records = partition.records

@@ -71,6 +71,9 @@ TUNED_FOOT = """
 `offsets.topic.replication.factor` and `transaction.state.log.replication.factor` are 3, or the
 number of brokers if there are fewer. `transaction.state.log.min.isr` is 2, or 1 with one broker.
 
+`auto.create.topics.enable` is `true`, as in Kafka. Topics that the end of a test has removed stay
+away from [clients that outlive the test](../how-to/isolation.md#clients-that-outlive-a-test).
+
 On a real ZooKeeper (`zookeeper=`), these apply instead, because its sessions live in real time:
 
 """
