@@ -1,12 +1,14 @@
 """Clients that stay when topics are removed: they do not bring them back by asking."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Producer
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
 from embedkafka.cluster.admin import Admin
+from embedkafka.protocol.messages.core import MetadataRequest
 from tests.cluster.members import await_true
 
 PATIENCE_S = 30
@@ -91,7 +93,7 @@ def test_a_client_that_stays_brings_a_topic_back_only_by_writing(
     with pytest.raises(EmbedKafkaError, match="client fresh has asked for it"):
         kafka.topic("late")
 
-    if move != "restore":  # where it asks when it connects again, and then does not write
+    if move != "restore":  # a client that connects again asks before it writes
         write(writing, "left")
         assert len(kafka.existing_topic("left").read()) == 1
 
@@ -107,6 +109,27 @@ def test_a_client_that_is_gone_leaves_its_id_to_the_next(kafka: EmbeddedKafka) -
 
     second = client(kafka, "rdkafka")
     await_true(lambda: finds(second, "seen"), PATIENCE_S)
+
+
+def test_a_client_that_connects_again_only_after_the_block_is_known_too(
+    kafka: EmbeddedKafka,
+) -> None:
+    wanted = MetadataRequest(topics=[MetadataRequest.Topic(name="seen")])
+
+    def finds_raw() -> bool:
+        with closing(kafka._running_broker().make_client("slow")) as slow:
+            return not slow.call(wanted, 9).topics[0].error_code
+
+    with kafka.isolated():
+        kafka.topic("seen")
+        slow = kafka._running_broker().make_client("slow")
+        assert not slow.call(wanted, 9).topics[0].error_code
+        for handle in kafka.brokers:
+            handle.kill()
+    slow.close()
+
+    for _ in range(2):
+        assert not finds_raw()
 
 
 @pytest.mark.parametrize("move", MOVES)

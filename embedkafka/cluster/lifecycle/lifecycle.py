@@ -8,7 +8,7 @@ user sees of all this (`broker_handle`).
 """
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
@@ -16,6 +16,7 @@ from embedkafka.cluster.lifecycle.start_errors import start_error
 from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.session_link import Cut, Session, SessionLink
+from embedkafka.net.socket_server import Connection
 from embedkafka.runtime.arguments import require_number
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
@@ -90,6 +91,9 @@ class BrokerLifecycle:
     def __init__(self, broker_id: BrokerId, host: Host, network: Network) -> None:
         self.id = broker_id
         self.incarnation: Incarnation | None = None
+        self.lost_connections: Sequence[Connection] | None = None
+        """Those of clients when its last incarnation ended; None if none has ended since topics
+        were last removed (`restoring.removal`)."""
         self._left_behind: Session | None = None
         self._host = host
         self._network = network
@@ -313,6 +317,7 @@ class BrokerLifecycle:
         """Takes the incarnation out of its peers' sight, before it is ended."""
         incarnation, self.incarnation = self.incarnation, None
         assert incarnation is not None
+        self.lost_connections = incarnation.broker.client_connections()
         self._state = state
         self._host.on_change()
         return incarnation

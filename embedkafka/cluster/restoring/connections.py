@@ -12,7 +12,7 @@ plugin).
 
 import gc
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -38,6 +38,8 @@ _ASK_AGAIN_MS: Final = 5
 _JAVA: Final = "apache-kafka-java"
 
 
+_Link = tuple[BrokerLifecycle, Broker | None, Connection]
+"""A connection and its broker, which is None if it has ended."""
 Find = Callable[[], Mapping[str, Connection]]
 """Finds the connections that there are now, by their ids."""
 
@@ -68,35 +70,47 @@ def find_present(brokers: Brokers, listener: str | None = None) -> Clients:
     """The ids of clients that are connected, each with whether it may still be later.
 
     A client reconnects to a broker that has ended in between, so one of that id may be the same.
+    If all brokers have ended, clients may be about to reconnect.
     """
-    found: dict[str, list[tuple[BrokerLifecycle, Broker, str]]] = {}
-    for handle in brokers.running():
-        broker = handle.require_broker()
-        for connection in broker.client_connections():
-            client = _introduced(connection.introduction)
-            if client is None or is_own_client(client.client_id):
-                continue
-            if listener in (None, connection.listener):
-                found.setdefault(client.client_id, []).append((handle, broker, connection.id))
+    found: dict[str, list[_Link]] = {}
+    for handle, broker, connection in [*_links(brokers), *_lost_links(brokers)]:
+        client_id = _client_id(connection)
+        if client_id is None or is_own_client(client_id):
+            continue
+        if listener in (None, connection.listener):
+            found.setdefault(client_id, []).append((handle, broker, connection))
 
     def is_there(client_id: str) -> bool:
-        known = found[client_id]
-        if any(connection_id in _ids(broker) for _, broker, connection_id in known):
+        links, now = found[client_id], {each.id: each for _, _, each in _links(brokers)}
+        if any(connection.id in now for _, _, connection in links):
             return True
-        return any(_has_ended(handle, broker) for handle, broker, _ in known) and any(
-            client_id == _client_id(each) for each in find_connections(brokers).values()
+        return any(_has_ended(handle, broker) for handle, broker, _ in links) and any(
+            client_id == _client_id(each) for each in now.values()
         )
 
     return {client_id: partial(is_there, client_id) for client_id in found}
 
 
-def _has_ended(handle: BrokerLifecycle, broker: Broker) -> bool:
+def _links(brokers: Brokers) -> Iterator[_Link]:
+    for handle in brokers.running():
+        broker = handle.require_broker()
+        for connection in broker.client_connections():
+            yield handle, broker, connection
+
+
+def _lost_links(brokers: Brokers) -> Iterator[_Link]:
+    """If all brokers have ended since topics were last removed: the connections that they had."""
+    handles = brokers.all()
+    if any(handle.lost_connections is None for handle in handles):
+        return
+    for handle in handles:
+        for connection in handle.lost_connections or ():
+            yield handle, None, connection
+
+
+def _has_ended(handle: BrokerLifecycle, broker: Broker | None) -> bool:
     incarnation = handle.incarnation
     return incarnation is None or incarnation.broker is not broker
-
-
-def _ids(broker: Broker) -> set[str]:
-    return {connection.id for connection in broker.client_connections()}
 
 
 def _client_id(connection: Connection) -> str | None:

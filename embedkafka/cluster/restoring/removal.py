@@ -40,6 +40,9 @@ def removing_topics(
             )
             present = _either(present, find_present(brokers, listener))
             brokers.auto_creation.on_removed(removed, present, find_present(brokers).keys())
+        if names is None:
+            for handle in brokers.all():
+                handle.lost_connections = None
 
 
 def _either(some: Clients, others: Clients) -> Clients:
