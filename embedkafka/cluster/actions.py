@@ -116,6 +116,13 @@ def compact(brokers: Brokers, topic: str) -> None:
     brokers.state.require_topic(topic)
     if not any(broker.config.log_config(topic).compacts for broker in _running(brokers)):
         raise InvalidArgument(f"{topic} is not compacted: its cleanup.policy has no `compact`")
+    for broker in _running(brokers):
+        for copy in broker.logs.moving():
+            if copy.topic_partition.topic == topic:
+                raise EmbedKafkaError(
+                    f"{copy.topic_partition} of broker {broker.id} is moving to "
+                    f"{copy.directory.parent}, and compaction is paused until it is there"
+                )
     _spread_high_watermarks(brokers, topic)
     for broker in _running(brokers):
         broker.logs.compact(topic)

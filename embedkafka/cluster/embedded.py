@@ -1122,6 +1122,7 @@ class EmbeddedKafka:
 
         Raises:
             InvalidArgument: there is no such topic, or it is not compacted.
+            EmbedKafkaError: a replica is moving between log directories, which pauses compaction.
         """
         from embedkafka.cluster.actions import compact  # most clusters need none
 

@@ -1,8 +1,8 @@
 """The cleaner's access to a log: what to compact, the batches, and swapping in new segments.
 
 Owner: the log's lock, taken in every call; the log may change between calls.
-Invariants: segments are replaced only if they are still in the log, and the log was not truncated
-since the cleaner looked at them.
+Invariants: segments are replaced only if they are still in the log, the log was not truncated since
+the cleaner looked at them, and compaction is not paused.
 Not here: what to compact, and when (`cleaner`).
 """
 
@@ -40,6 +40,7 @@ class CleaningView:
 
     `truncations` counts them: a segment compacted from this view is valid only if the count has not
     changed. `lowest_truncation` is the lowest offset they cut to: beyond it, nothing is clean.
+    A log that `is_paused` must not be compacted.
     """
 
     segments: Sequence[SegmentToClean]
@@ -49,6 +50,7 @@ class CleaningView:
     last_records: Mapping[int, LastRecord]
     truncations: int
     lowest_truncation: int
+    is_paused: bool
 
 
 class CleanableLog:
@@ -72,7 +74,18 @@ class CleanableLog:
             last_records=contents.producers.last_records(),
             truncations=contents.truncations,
             lowest_truncation=contents.lowest_truncation,
+            is_paused=contents.cleaning_pauses > 0,
         )
+
+    def pause(self) -> None:
+        """Prevents compaction until `resume`; a pass in progress ends without further effect."""
+        with self._guard.lock:
+            self._contents.cleaning_pauses += 1
+
+    def resume(self) -> None:
+        """Undoes one `pause`."""
+        with self._guard.lock:
+            self._contents.cleaning_pauses -= 1
 
     def aborted_transactions(self) -> Sequence[AbortedTransaction]:
         """All transactions in the transaction indexes."""
@@ -102,12 +115,15 @@ class CleanableLog:
     def replace(self, new: Segment, old: Sequence[Segment], *, truncations: int) -> bool:
         """Replaces the original segments with the compacted one.
 
-        Does nothing and returns False if the log was truncated or some of them are gone.
+        Does nothing and returns False if compaction is paused, or the log was truncated, or some of
+        them are gone.
         """
         contents = self._contents
 
         def replace() -> bool:
-            if truncations != contents.truncations or not contents.local.segments.has_all(old):
+            if contents.cleaning_pauses or truncations != contents.truncations:
+                return False
+            if not contents.local.segments.has_all(old):
                 return False
             contents.local.replace(new, old)
             gone = {segment.base_offset for segment in old}.difference({new.base_offset})

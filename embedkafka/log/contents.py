@@ -61,6 +61,7 @@ class LogContents:
         self.first_unstable_offset: int | None = None
         self.truncations = 0
         self.lowest_truncation = MAX_OFFSET
+        self.cleaning_pauses = 0
         self.epochs = EpochCache(environment.files, directory)
         self._all_ages = environment.ages
         self.producers = ProducerState(

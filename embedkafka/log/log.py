@@ -85,6 +85,7 @@ class Log:
         topic_id: uuid.UUID | None = None,
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
         on_storage_error: Callable[[OSError], None] | None = None,
+        on_truncated: Callable[["Log", int], None] | None = None,
         lock_rank: int = LOG_RANK,
     ) -> None:
         """A copy needs a higher `lock_rank`, because it is filled under the log's lock."""
@@ -93,6 +94,7 @@ class Log:
         self._files = environment.files
         self._guard = LogGuard(topic_partition, on_storage_error, lock_rank=lock_rank)
         self._lock = self._guard.lock
+        self._on_truncated = on_truncated
         self._contents = LogContents(
             topic_partition,
             directory,
@@ -517,11 +519,16 @@ class Log:
         """Drops every record from `offset` on; returns whether there were any."""
         if offset < 0:
             raise ValueError(f"cannot truncate {self.topic_partition} to offset {offset}")
-        return self._guard.run(lambda: self._contents.truncate_to(offset))
+        was_longer = self._guard.run(lambda: self._contents.truncate_to(offset))
+        if was_longer and self._on_truncated is not None:
+            self._on_truncated(self, offset)
+        return was_longer
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drops all records; the log then starts and ends at `offset`."""
         self._guard.run(lambda: self._contents.truncate_fully_and_start_at(offset))
+        if self._on_truncated is not None:
+            self._on_truncated(self, offset)
 
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention releases; returns their number."""

@@ -150,7 +150,7 @@ class LogManager:
 
     def startup(self) -> None:
         """Opens every log in the directories, and starts periodic maintenance."""
-        left_moves: list[tuple[Path, bool]] = []
+        left_moves: list[Path] = []
         for directory in self.live_directories:
             try:
                 left_moves += self._load_directory(directory)
@@ -158,8 +158,8 @@ class LogManager:
                 self._begin_without(directory, error)
         if not self.live_directories:
             raise ConfigError(f"no log directory can be used: {self._describe_offline()}")
-        for path, is_clean in left_moves:
-            self._resume_move(path, is_clean=is_clean)
+        for path in left_moves:
+            self._begin_move_again(path)
         self._start_tasks()
 
     def stop_cleaning(self) -> None:
@@ -389,8 +389,8 @@ class LogManager:
             raise error
         self.fail_directory(directory, error)
 
-    def _load_directory(self, directory: Path) -> Sequence[tuple[Path, bool]]:
-        """Opens the logs; returns the paths of unfinished moves, each with whether it is clean."""
+    def _load_directory(self, directory: Path) -> Sequence[Path]:
+        """Opens the logs; returns the paths of unfinished copies of moving replicas."""
         self._files.make_directory(directory)
         clean_mark = directory / checkpoints.CLEAN_SHUTDOWN
         is_clean = self._files.exists(clean_mark)
@@ -400,13 +400,13 @@ class LogManager:
         recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT_CHECKPOINT)
         log_starts = self._read_offsets(directory, checkpoints.LOG_START_CHECKPOINT)
         high_watermarks = self._read_offsets(directory, checkpoints.REPLICATION_CHECKPOINT)
-        left_moves: list[tuple[Path, bool]] = []
+        left_moves: list[Path] = []
         for name in self._files.names(directory):
             if name.endswith(DELETE_SUFFIX):
                 self._remove_later(directory / name, 0)
                 continue
             if name.endswith(FUTURE_SUFFIX):
-                left_moves.append((directory / name, is_clean))
+                left_moves.append(directory / name)
                 continue
             topic_partition = _parse_directory_name(name)
             if topic_partition is None:
@@ -422,16 +422,17 @@ class LogManager:
                 self._logs[topic_partition] = log
         return left_moves
 
-    def _resume_move(self, path: Path, *, is_clean: bool) -> None:
+    def _begin_move_again(self, path: Path) -> None:
+        """Replaces a copy that an earlier run of this broker left at `path` unfinished."""
         topic_partition = find_future_partition(path.name)
         log = None if topic_partition is None else self.find(topic_partition)
+        self.retire(path, delay_ms=0)
         if log is None or log.directory.parent == path.parent:
-            self._remove_later(path, 0)
             return
         try:
-            self._moves.resume(log, path, is_clean=is_clean)
-        except OSError as error:
-            self._begin_without(path.parent, error)
+            self._moves.begin(log, path.parent)
+        except ApiError as error:
+            _LOG.warning("%s is not moved to %s: %s", topic_partition, path.parent, error)
 
     def _create(
         self,
@@ -447,6 +448,7 @@ class LogManager:
                 log.load()  # as Kafka does: Spark's tests put a compacted log there
             else:
                 log.create()
+                self._cleaner.forget(log)  # a log of that name may have moved or died elsewhere
         except OSError as error:
             self.fail_directory(directory, error)
             raise ApiError(
@@ -470,6 +472,7 @@ class LogManager:
             self._environment,
             producer_config=self.config.producers,
             on_storage_error=lambda error: self.fail_directory(directory, error),
+            on_truncated=self._cleaner.truncate_checkpoint,
         )
 
     def _place(self, topic_partition: TopicPartition) -> Path:
@@ -512,7 +515,7 @@ class LogManager:
             lock_rank=LOG_RANK + 1,
         )
 
-    def retire(self, path: Path, log: Log) -> None:
+    def retire(self, path: Path, *, delay_ms: int) -> None:
         if path.name.endswith(FUTURE_SUFFIX):  # under that name, a restart would continue the move
             doomed = path.with_name(path.name.removesuffix(FUTURE_SUFFIX) + DELETE_SUFFIX)
             try:
@@ -521,10 +524,10 @@ class LogManager:
                 self.fail_directory(path.parent, error)
                 return
             path = doomed
-        self._remove_later(path, log.config.file_delete_delay_ms)
+        self._remove_later(path, delay_ms)
 
     def on_moved(self, log: Log, source: Path) -> None:
-        self._cleaner.forget_in(source, log)
+        self._cleaner.alter_checkpoint_dir(log, source)
 
     # -- deleting
 

@@ -6,7 +6,9 @@ When it is nearly complete, the log switches to the copy's files and its old one
 other code keeps the same `Log`.
 
 Owner: `_lock` (leaf) guards the map; the copies belong to the background thread.
-Invariants: a partition has at most one copy; a restart continues an unfinished copy.
+Invariants: a partition has at most one copy; neither the copy nor its log is compacted, since the
+copy would miss a tombstone that is compacted away before it gets there; a restart begins an
+unfinished copy again, since its log may have been compacted while the copy's disk was away.
 Not here: the set of directories (`manager`).
 """
 
@@ -61,8 +63,8 @@ class Disks(Protocol):
         """A log in the directory `path`, with the settings of the moving log."""
         ...
 
-    def retire(self, path: Path, log: Log) -> None:
-        """Removes a directory that `log` no longer needs, after a delay."""
+    def retire(self, path: Path, *, delay_ms: int) -> None:
+        """Removes a directory that no log needs any longer, after a delay."""
         ...
 
     def on_moved(self, log: Log, source: Path) -> None:
@@ -91,15 +93,18 @@ class Moves:
         if len(name) > MAX_FILE_NAME:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long")
         move = Move(log)
+        log.cleanable.pause()
         with self._lock:
-            if log.topic_partition in self._moves:
-                return
-            self._moves[log.topic_partition] = move
+            is_first = self._moves.setdefault(log.topic_partition, move) is move
+        if not is_first:
+            log.cleanable.resume()
+            return
         future = self._disks.open_future(directory / name, move)
         try:
             future.create()
         except OSError as error:
-            self._end(move)
+            if self._end(move):
+                log.cleanable.resume()
             self._disks.fail_directory(directory, error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         with self._lock:
@@ -110,15 +115,6 @@ class Moves:
         else:
             self._go_on(move)
 
-    def resume(self, log: Log, path: Path, *, is_clean: bool) -> None:
-        """Continues a copy that an earlier run of this broker left at `path`."""
-        move = Move(log)
-        move.future = self._disks.open_future(path, move)
-        move.future.load(is_clean=is_clean)
-        with self._lock:
-            self._moves[log.topic_partition] = move
-        self._go_on(move)
-
     def cancel(self, topic_partition: TopicPartition, *, unless: Path | None = None) -> None:
         """Cancels a move, unless it goes to the directory `unless`."""
         with self._lock:
@@ -127,6 +123,7 @@ class Moves:
                 return
             del self._moves[topic_partition]
             future = move.future
+        move.log.cleanable.resume()
         if future is not None:  # else `begin` will find that the move is cancelled
             self._discard(move.log, future)
 
@@ -151,6 +148,7 @@ class Moves:
             for move in lost:
                 del self._moves[move.topic_partition]
         for move in lost:
+            move.log.cleanable.resume()
             if move.future is not None:
                 move.future.kill()
 
@@ -160,7 +158,7 @@ class Moves:
             return [move.future for move in self._moves.values() if move.future is not None]
 
     def close(self, *, clean: bool) -> None:
-        """Closes the copies, which the next start continues."""
+        """Closes the copies, which the next start begins again."""
         with self._lock:
             moves = list(self._moves.values())
             self._moves.clear()
@@ -193,6 +191,7 @@ class Moves:
         except ApiError:
             if self._end(move):  # else its copy has been dealt with
                 self._give_up(move, future)
+                move.log.cleanable.resume()
             return
         if has_more:
             self._go_on(move, delay_ms=self._pause_ms(future.size - before))
@@ -201,6 +200,8 @@ class Moves:
                 self._finish(move.log, future)
             except ApiError:
                 self._give_up(move, future)
+            finally:
+                move.log.cleanable.resume()
 
     def _finish(self, log: Log, future: Log) -> None:
         source, target = log.directory, future.directory.parent
@@ -212,7 +213,7 @@ class Moves:
             catch_up=partial(_catch_up, log, future),
             on_storage_error=partial(self._disks.fail_directory, target),
         )
-        self._disks.retire(doomed, log)
+        self._disks.retire(doomed, delay_ms=log.config.file_delete_delay_ms)
         self._disks.on_moved(log, source.parent)
 
     def _give_up(self, move: Move, future: Log) -> None:
@@ -225,7 +226,7 @@ class Moves:
 
     def _discard(self, log: Log, future: Log) -> None:
         future.kill()
-        self._disks.retire(future.directory, log)
+        self._disks.retire(future.directory, delay_ms=log.config.file_delete_delay_ms)
 
     def _is_under_way(self, move: Move) -> bool:
         return self._moves.get(move.topic_partition) is move

@@ -50,6 +50,24 @@ def test_a_topic_is_compacted_up_to_its_newest_record(kafka: EmbeddedKafka) -> N
     assert [message.text for message in prices.read()] == ["3"], "on every replica"
 
 
+def test_a_topic_whose_replica_moves_is_not_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("embedkafka.log.moves._CHUNK_BYTES", 1)
+    rate = {"replica.alter.log.dirs.io.max.bytes.per.second": 1}
+    with EmbeddedKafka(log_dirs=2, config=rate) as kafka:
+        prices = kafka.topic("prices", config={"cleanup.policy": "compact"})
+        logs = kafka.broker(1)._lifecycle.require_broker().logs
+        (log,) = [log for log in logs.all_logs() if log.topic_partition.topic == "prices"]
+        (other,) = set(logs.directories) - {log.directory.parent}
+        for value in ("1", "2"):  # two batches: the copy waits after the first
+            prices.send(value, key="apple")
+        logs.move(log.topic_partition, other)
+        with pytest.raises(EmbedKafkaError, match=f"prices-0 of broker 1 is moving to {other}"):
+            kafka.compact("prices")
+        logs.move(log.topic_partition, log.directory.parent)
+        kafka.compact("prices")
+        assert [message.text for message in prices.read()] == ["2"]
+
+
 def test_young_records_are_left_alone(kafka: EmbeddedKafka) -> None:
     config = {"cleanup.policy": "compact", "min.compaction.lag.ms": 3_600_000}
     prices = kafka.topic("prices", config=config)

@@ -141,15 +141,35 @@ class Cleaner:
 
     def forget(self, log: Log) -> None:
         """Forgets a deleted log: the next one of that name starts all dirty."""
-        self.forget_in(log.directory.parent, log)
-
-    def forget_in(self, directory: Path, log: Log) -> None:
-        """Forgets a log that has left `directory`; elsewhere it starts all dirty."""
+        directory = log.directory.parent
         with self._lock:
             offsets = self._checkpoints.get(directory, {})
             was_known = offsets.pop(log.topic_partition, None) is not None
             self._uncleanable.discard(log)
         if was_known:
+            self._write_checkpoint(directory)
+
+    def alter_checkpoint_dir(self, log: Log, source: Path) -> None:
+        """Notes that a log has moved from `source`: it is as clean as it was there."""
+        directory = log.directory.parent
+        with self._lock:
+            offset = self._checkpoints.get(source, {}).pop(log.topic_partition, None)
+            offsets = self._checkpoints.setdefault(directory, {})
+            offsets.pop(log.topic_partition, None)
+            if offset is not None:
+                offsets[log.topic_partition] = offset
+        self._write_checkpoint(source)
+        self._write_checkpoint(directory)
+
+    def truncate_checkpoint(self, log: Log, offset: int) -> None:
+        """Notes on disk that a log was truncated: after a restart, it is dirty from `offset` on."""
+        directory = log.directory.parent
+        with self._lock:
+            offsets = self._checkpoints.get(directory, {})
+            was_clean = offsets.get(log.topic_partition, 0) > offset
+            if was_clean:
+                offsets[log.topic_partition] = offset
+        if was_clean:
             self._write_checkpoint(directory)
 
     @property
@@ -182,9 +202,12 @@ class Cleaner:
         return chosen is not None and _run(self._try_clean(chosen))
 
     def clean_now(self, log: Log) -> None:
-        """Compacts `log` however clean it is, as far as `min.compaction.lag.ms` allows."""
+        """Compacts `log` however clean it is, as far as `min.compaction.lag.ms` allows.
+
+        The clean part is rewritten too, without tombstones whose time is over.
+        """
         chosen = self._examine(log)
-        if chosen.cleanable_bytes:
+        if chosen.view.segments and not chosen.view.is_paused:
             _run(self._try_clean(chosen))
 
     def _try_clean(self, chosen: LogToClean) -> "Steps[bool]":
@@ -197,7 +220,7 @@ class Cleaner:
         try:
             end_offset = yield from self._clean(chosen)
         except _LogChanged:
-            _LOG.info("%s changed while it was being compacted", log.topic_partition)
+            _LOG.info("%s changed or was paused during compaction", log.topic_partition)
             return False
         except ApiError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
@@ -252,7 +275,7 @@ class Cleaner:
     def _judge(self, log: Log) -> LogToClean | None:
         candidate = self._examine(log)
         now_ms = self._clock.now_ms()
-        if not candidate.cleanable_bytes:
+        if candidate.view.is_paused or not candidate.cleanable_bytes:
             return None
         is_dirty = candidate.cleanable_ratio > log.config.min_cleanable_dirty_ratio
         return candidate if is_dirty or _is_overdue(candidate, now_ms) else None
@@ -302,15 +325,15 @@ class Cleaner:
 
         There is always room for one batch: without progress the cleaner would try forever.
         """
-        offsets = OffsetMap(self.config.max_keys)
-        transactions = CleanedTransactions(aborted)
         start_offset = chosen.first_dirty_offset
+        offsets = OffsetMap(self.config.max_keys, latest_offset=start_offset - 1)
+        transactions = CleanedTransactions(aborted)
         for part in chosen.dirty_segments:
             for batch in _batches(chosen.log, part.segment):
                 if isinstance(batch, RecordBatch) and batch.is_control:
                     transactions.is_last_of_its_transaction(batch)
                 elif not transactions.is_aborted(batch) and not offsets.put(
-                    batch, start_offset, is_first=offsets.latest_offset < 0
+                    batch, start_offset, is_first=offsets.latest_offset < start_offset
                 ):
                     return offsets
                 if batch.last_offset >= start_offset:
@@ -359,7 +382,7 @@ def _run(steps: Steps[T]) -> T:
 
 
 class _LogChanged(Exception):
-    """Segments that were read are no longer in the log."""
+    """Segments that were read are no longer in the log, or compaction is paused."""
 
 
 def group_by_size(

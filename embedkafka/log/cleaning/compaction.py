@@ -29,10 +29,10 @@ class OffsetMap:
 
     __slots__ = ("_capacity", "_offsets", "latest_offset")
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, latest_offset: int = -1) -> None:
         self._capacity = capacity
         self._offsets: dict[bytes, int] = {}
-        self.latest_offset = -1
+        self.latest_offset = latest_offset
 
     def __len__(self) -> int:
         return len(self._offsets)

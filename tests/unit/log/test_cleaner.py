@@ -109,6 +109,20 @@ def test_batches_lose_only_the_records_that_are_superseded(kit: LogKit) -> None:
     ]
 
 
+def test_a_clean_log_loses_its_tombstones_when_it_is_compacted_on_demand(washing: Washing) -> None:
+    washing.put(b"gone", b"v")
+    washing.put(b"gone", None)
+    washing.put(b"stays", b"v")
+    washing.wash()
+    for waited_ms, left in ((DAY - 1, 2), (1, 1)):
+        washing.kit.clock.advance(waited_ms)
+        washing.cleaner.clean_now(washing.log)
+        assert len(washing.content()) == left
+    assert washing.content() == [(2, b"stays", b"v")]
+    offsets = read_offsets(SystemFiles(), washing.kit.root / CLEANER_CHECKPOINT)
+    assert offsets == {washing.log.topic_partition: 3}
+
+
 def test_tombstones_stay_until_their_delete_horizon(washing: Washing) -> None:
     kit = washing.kit
     washing.put(b"gone", b"v")
@@ -409,6 +423,24 @@ def test_a_log_truncated_during_its_compaction_waits_for_the_next_pass(washing: 
     assert washing.kit.values(washing.log) == [b"0", b"1", b"2"]
     assert washing.wash()
     assert washing.kit.values(washing.log) == [b"2"]
+
+
+def test_a_pass_has_no_effect_on_a_log_that_is_paused_meanwhile(washing: Washing) -> None:
+    for number in range(6):
+        washing.put(b"k", b"%d" % number)
+    washing.settle()
+    steps = washing.cleaner.clean()
+    next(steps)
+    washing.log.cleanable.pause()
+    for _ in steps:
+        pass
+    washing.log.cleanable.pause()
+    washing.log.cleanable.resume()
+    assert not washing.wash(), "one pause is left"
+    assert len(washing.content()) == 6
+    washing.log.cleanable.resume()
+    assert washing.wash()
+    assert washing.kit.values(washing.log) == [b"5"]
 
 
 def test_a_full_disk_loses_nothing_that_compaction_would_keep(washing: Washing) -> None:

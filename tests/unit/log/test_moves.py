@@ -26,6 +26,7 @@ class Broker:
 
     def __init__(self, kit: LogKit, root: Path) -> None:
         self.kit = kit
+        self.settings = LogConfig(segment_bytes=300)
         self.here, self.there = root / "here", root / "there"
         self.failed: list[tuple[Path, Sequence[TopicPartition]]] = []
         self.logs = self.start()
@@ -35,7 +36,7 @@ class Broker:
             [self.here, self.there],
             self.kit.environment,
             config=config,
-            topic_config=lambda topic: LogConfig(segment_bytes=300),
+            topic_config=lambda topic: self.settings,
             on_dir_failure=lambda directory, lost: self.failed.append((directory, lost)),
         )
         self.logs.startup()
@@ -197,8 +198,7 @@ def test_a_move_goes_on_after_a_restart(broker: Broker, clean: bool) -> None:
     broker.kit.tasks.pending.clear()
     log = broker.start().find(ORDERS)
     assert log is not None
-    (future,) = broker.logs.moving()
-    assert 0 < future.log_end_offset < 10
+    assert len(broker.logs.moving()) == 1
     broker.run()
     assert broker.directories() == ["there/orders-0"]
     assert broker.kit.values(log) == numbers(10)
@@ -302,9 +302,8 @@ def test_a_broker_that_stops_while_a_chunk_is_copied_goes_on_later(
     broker.logs.move(ORDERS, broker.there)
     meanwhile.do(broker.logs.shutdown if clean else broker.logs.kill)
     broker.run()
-    (future,) = [name for name in broker.directories() if name.endswith("-future")]
     broker.start()
-    assert [f"there/{log.directory.name}" for log in broker.logs.moving()] == [future]
+    assert len(broker.logs.moving()) == 1
     broker.run()
     assert broker.directories() == ["there/orders-0"]
     assert broker.failed == []
@@ -383,6 +382,152 @@ def test_a_disk_that_fails_under_the_copy_spares_the_log(broker: Broker) -> None
     assert broker.kit.values(log) == numbers(10)
     assert code_of(broker, broker.there) is ErrorCode.KAFKA_STORAGE_ERROR
     assert future.log_end_offset < 10
+
+
+# -- compaction
+
+
+@pytest.fixture
+def accounts(broker: Broker) -> Broker:
+    """A compacted log on the move: its copy has a key's old value, but not yet its tombstone."""
+    broker.settings = LogConfig(
+        segment_bytes=300, cleanup_policy=frozenset({"compact"}), delete_retention_ms=0
+    )
+    log = broker.new_log()
+    broker.kit.append(log, b"secret", key=b"alice")
+    for number in range(9):
+        broker.kit.append(log, b"x", key=b"%d" % number)
+    broker.logs.move(ORDERS, broker.there)
+    broker.run(2)
+    (future,) = broker.logs.moving()
+    assert 0 < future.log_end_offset < 10
+    log.append_as_leader(broker.kit.batch(None, key=b"alice"), leader_epoch=0)
+    return broker
+
+
+def compact_twice(broker: Broker) -> list[bytes | None]:
+    """Removes the tombstone if compaction is allowed; returns the values of the deleted key."""
+    log = broker.logs.find(ORDERS)
+    assert log is not None
+    for _ in range(2):
+        log.update_high_watermark(log.log_end_offset)
+        broker.logs.compact("orders")
+        broker.kit.clock.advance(1)
+    return [record.value for record in broker.kit.records(log) if record.key == b"alice"]
+
+
+def test_a_log_is_not_compacted_while_it_moves(accounts: Broker) -> None:
+    """Else the copy would miss the tombstone, and the key would be back."""
+    assert compact_twice(accounts) == [b"secret", None]
+    accounts.run()
+    assert accounts.directories() == ["there/orders-0"]
+    assert compact_twice(accounts) == []
+
+
+def test_a_log_is_not_compacted_while_it_moves_after_a_restart(accounts: Broker) -> None:
+    accounts.logs.kill()
+    accounts.kit.tasks.pending.clear()
+    accounts.start()
+    accounts.run(2)
+    assert compact_twice(accounts) == [b"secret", None]
+    accounts.run()
+    assert accounts.directories() == ["there/orders-0"]
+    assert compact_twice(accounts) == []
+
+
+def test_a_copy_whose_disk_was_away_begins_again(accounts: Broker) -> None:
+    """Its log may have been compacted without it."""
+    accounts.logs.kill()
+    accounts.kit.tasks.pending.clear()
+    away = accounts.there.rename(accounts.there.with_name("away"))
+    accounts.start()
+    assert compact_twice(accounts) == []
+    accounts.logs.shutdown()
+    accounts.there.rename(accounts.there.with_name("empty"))
+    away.rename(accounts.there)
+    accounts.start()
+    accounts.run()
+    assert accounts.directories() == ["there/orders-0"]
+    assert compact_twice(accounts) == []
+
+
+def cancel(broker: Broker) -> None:
+    broker.logs.move(ORDERS, broker.here)
+
+
+def fail_the_copy(broker: Broker) -> None:
+    broker.kit.files.full_paths.add(".log")
+    broker.run()
+    broker.kit.files.full_paths.clear()
+    assert [directory for directory, _ in broker.failed] == [broker.there]
+
+
+def lose_the_other_disk(broker: Broker) -> None:
+    broker.logs.fail_directory(broker.there, OSError(5, "gone"))
+
+
+def ask_twice_and_cancel(broker: Broker) -> None:
+    broker.logs.move(ORDERS, broker.there)
+    broker.logs.move(ORDERS, broker.here)
+
+
+def fail_to_begin_another(broker: Broker) -> None:
+    broker.logs.move(ORDERS, broker.here)
+    broker.there.rename(broker.there.with_name("away"))
+    broker.there.touch()  # no directory can be made in a file
+    assert code_of(broker, broker.there) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    "end",
+    [cancel, fail_the_copy, lose_the_other_disk, ask_twice_and_cancel, fail_to_begin_another],
+)
+def test_a_log_is_compacted_again_when_its_move_has_ended(
+    accounts: Broker, end: Callable[[Broker], None]
+) -> None:
+    end(accounts)
+    assert accounts.logs.moving() == []
+    assert compact_twice(accounts) == []
+
+
+def test_a_log_is_as_clean_as_before_it_moved(accounts: Broker) -> None:
+    cancel(accounts)
+    compact_twice(accounts)
+    names = [place / "cleaner-offset-checkpoint" for place in (accounts.here, accounts.there)]
+    assert names[0].read_text() == "0\n1\norders 0 11\n"
+    accounts.logs.move(ORDERS, accounts.there)
+    accounts.run()
+    assert [name.read_text() for name in names] == ["0\n0\n", "0\n1\norders 0 11\n"]
+
+
+def test_a_new_log_is_all_dirty_whatever_became_of_one_of_its_name(accounts: Broker) -> None:
+    """A broker that dies at the end of a move leaves the log's checkpoint in its old directory."""
+    cancel(accounts)
+    accounts.logs.delete_async(ORDERS)
+    accounts.logs.shutdown()
+    (accounts.here / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 2\n")
+    accounts.start()
+    log = accounts.new_log()
+    accounts.kit.append(log, b"secret", key=b"alice")
+    log.append_as_leader(accounts.kit.batch(None, key=b"alice"), leader_epoch=0)
+    accounts.kit.append(log, b"x", key=b"other")
+    assert compact_twice(accounts) == []
+
+
+def test_what_follows_a_truncation_is_dirty_after_a_restart(accounts: Broker) -> None:
+    """Else a tombstone could go before the value that it deletes."""
+    cancel(accounts)
+    compact_twice(accounts)
+    log = accounts.logs.find(ORDERS)
+    assert log is not None
+    log.truncate_to(5)
+    accounts.kit.append(log, b"secret", key=b"alice")
+    log.append_as_leader(accounts.kit.batch(None, key=b"alice"), leader_epoch=0)
+    for number in range(9):
+        accounts.kit.append(log, b"x", key=b"%d" % number)
+    accounts.logs.kill()
+    accounts.start()
+    assert compact_twice(accounts) == []
 
 
 def test_wrong_places_are_refused(broker: Broker, tmp_path: Path) -> None:
