@@ -233,6 +233,10 @@ def _walk(batch: Batch, config: LogConfig, *, in_place: bool) -> bool:
         raise _unreadable(error) from error
     if not batch.attributes & TIMESTAMP_TYPE_FLAG:
         batch.max_timestamp = batch.base_timestamp + checked.max_timestamp_delta
+        if batch.base_timestamp < 0 or batch.max_timestamp > MAX_LONG:  # some may be out of range
+            batch.max_timestamp = max(
+                (head.timestamp for head in batch.heads()), default=NO_TIMESTAMP
+            )
     return checked.keyless_index is None
 
 

@@ -22,6 +22,7 @@ from embedkafka.records.record import (
     Record,
     RecordHead,
     TimestampType,
+    to_long,
 )
 from embedkafka.records.varint import EndsEarly, decode_varint
 from embedkafka.records.walk import Checked, check_records, read_heads
@@ -186,7 +187,9 @@ class RecordBatch:
         ):
             yield RecordHead(
                 self.base_offset + offset_delta,
-                self.max_timestamp if is_append_time else self.base_timestamp + timestamp_delta,
+                self.max_timestamp
+                if is_append_time
+                else to_long(self.base_timestamp + timestamp_delta),
                 key,
                 has_value,
             )
@@ -225,7 +228,8 @@ class RecordBatch:
                 payload, position = payload[position:] + more, 0
                 continue
             left -= 1
-            yield Record(base_offset + delta, base_timestamp + timestamp_delta, key, value, headers)
+            timestamp = to_long(base_timestamp + timestamp_delta)
+            yield Record(base_offset + delta, timestamp, key, value, headers)
         if position != len(payload) or next(pieces, None):
             raise ApiError(
                 ErrorCode.INVALID_RECORD,

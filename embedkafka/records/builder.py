@@ -23,6 +23,7 @@ from embedkafka.records.record import (
     Header,
     Record,
     TimestampType,
+    to_long,
 )
 from embedkafka.records.varint import encode_varint
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -172,7 +173,7 @@ def append_record(
     """Adds one record to the payload of a batch that starts at the given offset and time."""
     _, timestamp, key, value, headers = record
     body = bytearray(1)  # the record's attributes, so far unused
-    body += encode_varint(timestamp - base_timestamp)
+    body += encode_varint(to_long(timestamp - base_timestamp))
     body += encode_varint(record.offset - base_offset)
     _append_bytes(body, key)
     _append_bytes(body, value)

@@ -20,6 +20,7 @@ from embedkafka.records.record import (
     Record,
     RecordHead,
     TimestampType,
+    to_long,
 )
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -248,4 +249,4 @@ def _message(record: Record, magic: int, attributes: int) -> bytes:
         body += data or b""
     crc = zlib.crc32(body).to_bytes(4, "big")
     size = len(body) + len(crc)
-    return struct.pack(">qi", record.offset, size) + crc + bytes(body)
+    return struct.pack(">qi", to_long(record.offset), size) + crc + bytes(body)

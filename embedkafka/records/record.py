@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from embedkafka.protocol.wire_types import MAX_LONG
+
 Header = tuple[str, bytes | None]
 
 NO_TIMESTAMP: Final = -1
@@ -37,3 +39,10 @@ class RecordHead(NamedTuple):
     timestamp: int
     key: bytes | None
     has_value: bool
+
+
+def to_long(value: int) -> int:
+    """`value` in 64 bits, as Java's arithmetic leaves it: records may carry any time difference."""
+    if -MAX_LONG <= value <= MAX_LONG:
+        return value
+    return (value + 2**63) % 2**64 - 2**63

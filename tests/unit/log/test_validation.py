@@ -1,5 +1,6 @@
 """A leader's refusals with their error codes, and the fields it sets in accepted batches."""
 
+import struct
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -13,8 +14,9 @@ from embedkafka.log.validation import (
     read_valid_batches,
 )
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import RecordBatch
-from embedkafka.records.builder import NewRecord, build_batch, write_crc
+from embedkafka.protocol.wire_types import MAX_LONG
+from embedkafka.records.batch import RecordBatch, read_batches
+from embedkafka.records.builder import NewRecord, build_batch, rebuild_batch, write_crc
 from embedkafka.records.compression import Compression
 from embedkafka.records.control import (
     ControlType,
@@ -25,6 +27,7 @@ from embedkafka.records.legacy import build_message_set
 from embedkafka.records.record import Record, TimestampType
 from embedkafka.runtime.ids import TopicPartition
 
+BASE_TIMESTAMP_POSITION = 27
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 MARKER = build_end_transaction_marker(
@@ -186,6 +189,26 @@ def test_a_timestamp_out_of_bounds_is_invalid(timestamp: int, settings: dict[str
 @pytest.mark.parametrize("timestamp", [NOW + HOUR, NOW, 0, -1])
 def test_timestamps_within_bounds_and_none_at_all_are_fine(timestamp: int) -> None:
     append(batch_of(b"a", timestamp=timestamp))
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "read"),
+    [(MAX_LONG, 5, -(2**63) + 4), (-(2**63), -5, MAX_LONG - 4), (-1, -(2**63), MAX_LONG)],
+)
+def test_timestamps_beyond_64_bits_are_what_java_reads(base: int, delta: int, read: int) -> None:
+    """Without that, encoding one fails: in the leader, in compaction, for an old consumer."""
+    sent = bytearray(build_batch([(NOW, b"k", b"a", ()), (NOW + delta, b"k", b"b", ())]))
+    struct.pack_into(">q", sent, BASE_TIMESTAMP_POSITION, base)
+    write_crc(sent)
+    assert refusal(bytearray(sent)).code is ErrorCode.INVALID_TIMESTAMP
+    (batch,) = append(sent, message_timestamp_after_max_ms=MAX_LONG).batches
+    assert batch.max_timestamp == max(base, read)
+    assert [head.timestamp for head in batch.heads()] == [base, read]
+    records = list(batch.records())
+    assert [record.timestamp for record in records] == [base, read]
+    (rebuilt,) = read_batches(rebuild_batch(batch, records, delete_horizon=None))
+    assert [record.timestamp for record in rebuilt.records()] == [base, read]
+    assert len(build_message_set(records, magic=1)) > 0
 
 
 def test_records_without_time_pass_every_bound() -> None:
