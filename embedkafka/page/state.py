@@ -4,7 +4,8 @@ Owner: none; it only reads.
 Invariants: everything it returns can be written as JSON.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from embedkafka.cluster.brokers import Brokers
@@ -13,10 +14,16 @@ from embedkafka.cluster.clients.group_status import GroupStatus
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.reports.description import Views, views_by_partition
 from embedkafka.cluster.reports.report import Asked, ask, held_back
-from embedkafka.cluster.reports.request_lines import error_lines, last_heartbeats, request_lines
+from embedkafka.cluster.reports.request_lines import (
+    error_lines,
+    last_heartbeats,
+    request_lines,
+    span,
+)
 from embedkafka.cluster.reports.troubles import find_troubles
 from embedkafka.page.records import last_records
 from embedkafka.replica.partition.values import PartitionView
+from embedkafka.runtime.clock import real_age_ms
 from embedkafka.runtime.ids import TopicPartition
 
 Json = dict[str, Any]  # Any: what JSON can hold
@@ -28,8 +35,10 @@ def embedded_state(brokers: Brokers) -> Json:
     asked = ask(brokers, statuses, views)
     requests = brokers.request_log.since(0)
     others = [seen for seen in requests if not seen.is_own]
-    now_ms = brokers.clock.monotonic_ms()
-    heard = last_heartbeats(requests)
+    age_ms = partial(real_age_ms, brokers.clock)
+    heard = {
+        member: f"{span(age_ms(at_ms))} ago" for member, at_ms in last_heartbeats(requests).items()
+    }
     controller = brokers.state.find_controller()
     return {
         "clock": brokers.clock.describe(),
@@ -43,11 +52,11 @@ def embedded_state(brokers: Brokers) -> Json:
             for handle in brokers.all()
         ],
         "topics": topics_of(statuses, views, is_led=brokers.state.is_led),
-        "groups": [_group(group, heard, now_ms) for group in asked.groups],
+        "groups": [_group(group, heard) for group in asked.groups],
         "troubles": troubles_of(brokers, statuses, asked),
         "held": list(held_back(brokers, views, asked.transactions)),
         "errors": error_lines(others, brokers.auto_creation.is_refused),
-        "requests": request_lines(others, now_ms)[::-1],
+        "requests": request_lines(others, age_ms)[::-1],
         "faults": list(brokers.faults.active),
         "can_act": True,
     }
@@ -113,7 +122,7 @@ def external_state(view: ClientView) -> Json:
             for broker in sorted(metadata.brokers.values(), key=lambda each: each.id)
         ],
         "topics": topics,
-        "groups": [_group(group, {}, 0.0) for group in groups],
+        "groups": [_group(group, {}) for group in groups],
         "troubles": _external_troubles(statuses, groups),
         "held": [],
         "errors": [],
@@ -153,7 +162,7 @@ def _partition(status: PartitionStatus, view: PartitionView | None, leader: int 
     }
 
 
-def _group(group: GroupStatus, heard: dict[str, float], now_ms: float) -> Json:
+def _group(group: GroupStatus, heard: Mapping[str, str]) -> Json:
     return {
         "group": group.group,
         "state": group.state,
@@ -163,11 +172,7 @@ def _group(group: GroupStatus, heard: dict[str, float], now_ms: float) -> Json:
                 "client": member.client_id,
                 "host": member.host,
                 "partitions": " ".join(map(str, member.partitions)),
-                "heard_s": (
-                    round((now_ms - heard[member.member_id]) / 1000, 1)
-                    if member.member_id in heard
-                    else None
-                ),
+                "heard": heard.get(member.member_id),
             }
             for member in group.members
         ],

@@ -9,6 +9,7 @@ records age on a clock that was moved (`log.record_ages`).
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -18,6 +19,13 @@ from embedkafka.runtime.real_time import RealTime, wall_s
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+LATEST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, and of Python's dates: far below the numbers that Kafka can store."""
+_MOST_TIMER_MS: Final = 2**53
+"""Beyond it, timers could not tell milliseconds."""
+_REMEMBERED_LEAPS: Final = 1000
 
 
 class Clock(Protocol):
@@ -107,6 +115,7 @@ class SystemClock:
         self._offset_ms = 0
         self._stands_at_ms: int | None = None
         self._was_moved = False
+        self._leaps: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED_LEAPS)
         self._jumps = _Jumps()
 
     def __repr__(self) -> str:
@@ -171,11 +180,13 @@ class SystemClock:
             days: days.
 
         Raises:
-            InvalidArgument: the sum is negative, or an argument is not a number.
+            InvalidArgument: the sum is negative or leads beyond the year 9999, or an argument is
+                not a number.
         """
         forward_ms = _forward_ms(ms, seconds, minutes, hours, days)
         with self._lock:
-            self._timer_offset_ms += forward_ms
+            _require_real_date(self.now_ms() + forward_ms)
+            self._leap(forward_ms)
             self._move(forward_ms)
         self._jumps.announce()
 
@@ -191,12 +202,13 @@ class SystemClock:
             to: the time, with its time zone.
 
         Raises:
-            InvalidArgument: it is not a `datetime`, or has no time zone.
+            InvalidArgument: it is not a `datetime`, has no time zone, or is before 1970.
         """
         to_ms = _epoch_ms(to)
+        _require_real_date(to_ms)
         with self._lock:
             by_ms = to_ms - self.now_ms()
-            self._timer_offset_ms += max(by_ms, 0)
+            self._leap(max(by_ms, 0))
             self._move(by_ms)
         self._jumps.announce()
 
@@ -230,12 +242,29 @@ class SystemClock:
             self._offset_ms, self._stands_at_ms = 0, None
         self._jumps.announce()
 
+    def _leap(self, forward_ms: int) -> None:
+        """Moves the timers."""
+        if self._timer_offset_ms + forward_ms > _MOST_TIMER_MS:
+            raise InvalidArgument(
+                f"timers never go back, and were moved by {_length(self._timer_offset_ms)}: "
+                f"{_length(forward_ms)} more needs a new cluster"
+            )
+        self._leaps.append((self.monotonic_ms(), forward_ms))
+        self._timer_offset_ms += forward_ms
+
     def _move(self, by_ms: int) -> None:
         self._was_moved = True
         if self._stands_at_ms is None:
             self._offset_ms += by_ms
         else:
             self._stands_at_ms += by_ms
+
+
+def real_age_ms(clock: SystemClock, timer_ms: float) -> float:
+    """How long ago, in real time, `clock.monotonic_ms()` was `timer_ms`."""
+    with clock._lock:
+        leapt_ms = sum(by_ms for at_ms, by_ms in clock._leaps if at_ms >= timer_ms)
+        return max(clock.monotonic_ms() - timer_ms - leapt_ms, 0)
 
 
 class Frozen:
@@ -308,12 +337,22 @@ def _forward_ms(ms: float, seconds: float, minutes: float, hours: float, days: f
         ("hours", hours),
         ("days", days),
     ):
-        if not isinstance(value, int | float) or not math.isfinite(value):
+        is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        if not is_number:
             raise InvalidArgument(f"{name} must be a number, got {value!r}")
+        if abs(value) > LATEST_MS:
+            raise InvalidArgument(f"{name} leads beyond the year 9999, where the clock ends")
     total = ms + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
     if total < 0:
         raise InvalidArgument(f"time cannot go back, got {total:g} ms: advance by more than 0")
     return round(total)
+
+
+def _require_real_date(time_ms: int) -> None:
+    if time_ms < 0:
+        raise InvalidArgument("the clock begins in 1970: Kafka has no earlier timestamps")
+    if time_ms > LATEST_MS:
+        raise InvalidArgument("the clock ends with the year 9999: advance by less")
 
 
 def _epoch_ms(moment: "datetime") -> int:

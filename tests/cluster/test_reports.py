@@ -237,6 +237,16 @@ def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKa
     assert "open transactions:" not in report
 
 
+def test_requests_before_a_jump_are_as_old_as_the_reader_remembers(kafka: EmbeddedKafka) -> None:
+    kafka.topic("orders").send("a")
+    kafka.clock.advance(days=3)
+    requests = kafka.report().partition("last requests:\n")[2].splitlines()
+    sent = [line for line in requests if "PRODUCE" in line]
+    assert sent
+    for line in sent:
+        assert re.match(r"  (\d+\.\d{3} s|\d min \d+ s) ago  broker ", line)
+
+
 def test_a_report_of_a_cluster_in_ruins_tells_what_is_left(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")

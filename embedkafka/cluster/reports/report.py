@@ -9,6 +9,7 @@ Invariants: a broker that does not answer costs its part of the report, not the 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -26,6 +27,7 @@ from embedkafka.cluster.reports.request_lines import (
     groups_of,
     last_heartbeats,
     request_lines,
+    span,
     topics_of,
 )
 from embedkafka.cluster.reports.troubles import Trouble, find_troubles, trouble_lines
@@ -40,6 +42,7 @@ from embedkafka.protocol.messages.transactions import (
 from embedkafka.records.batch import read_batches
 from embedkafka.records.record import Record
 from embedkafka.replica.partition.values import PartitionView
+from embedkafka.runtime.clock import real_age_ms
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass, replace
@@ -72,7 +75,7 @@ class OpenTransaction:
 
     def __str__(self) -> str:
         return (
-            f"{self.transactional_id}  {self.state} for {self.age_ms / 1000:.1f} s  producer "
+            f"{self.transactional_id}  {self.state} for {span(self.age_ms)}  producer "
             f"{self.producer_id} epoch {self.producer_epoch}  {' '.join(map(str, self.partitions))}"
         )
 
@@ -135,16 +138,16 @@ def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
         for partition, (view, led) in views.items()
         if led and (topics is None or partition.topic in topics)
     }
-    now_ms = brokers.clock.monotonic_ms()
+    age_ms = partial(real_age_ms, brokers.clock)
     others = [seen for seen in requests if not seen.is_own]
     told = (
         ("held back", held_back(brokers, views, asked.transactions)),
-        ("groups", _groups(asked.groups, last_heartbeats(requests), now_ms)),
+        ("groups", _groups(asked.groups, last_heartbeats(requests), age_ms)),
         ("open transactions", map(str, asked.transactions)),
         ("last records", _records(brokers, list(shown.values()))),
         ("not allowed", _refusals(brokers)),
         ("answers with errors", error_lines(others, brokers.auto_creation.is_refused)),
-        ("last requests", request_lines(others, now_ms)),
+        ("last requests", request_lines(others, age_ms)),
         ("brokers' warnings", iter(brokers.warnings.since(from_number)[-_WARNINGS:])),
     )
     lines = _head(brokers, statuses, views, asked, topics)
@@ -156,8 +159,11 @@ def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
 
 def explain(brokers: Brokers, seconds: float) -> str:
     """What is wrong now, and the errors that clients got in the last seconds, if any."""
-    from_ms = brokers.clock.monotonic_ms() - seconds * 1000
-    seen = [each for each in brokers.request_log.since(0) if each.received_ms >= from_ms]
+    seen = [
+        each
+        for each in brokers.request_log.since(0)
+        if real_age_ms(brokers.clock, each.received_ms) <= seconds * 1000
+    ]
     troubles = find_troubles(brokers, brokers.state.partitions())
     others = [each for each in seen if not each.is_own]
     errors = error_lines(others, brokers.auto_creation.is_refused)
@@ -193,7 +199,7 @@ def held_back(
             yield f"{partition} is committed up to {at}: held by {behind}"
         if view.last_stable_offset < view.high_watermark:
             holders = [
-                f"transaction {each.transactional_id}, open for {each.age_ms / 1000:.1f} s"
+                f"transaction {each.transactional_id}, open for {span(each.age_ms)}"
                 for each in transactions
                 if partition in each.partitions
             ]
@@ -224,7 +230,7 @@ def _behind(brokers: Brokers, view: PartitionView) -> Iterator[str]:
         if replica not in view.isr or end >= view.log_end_offset or partition is None:
             continue
         since = "".join(
-            f", behind for {each.behind_ms / 1000:.1f} s"
+            f", behind for {span(each.behind_ms)}"
             for each in partition.readable_replicas(end)
             if each.broker_id == replica
         )
@@ -255,14 +261,16 @@ def _ask(
 
 
 def _groups(
-    groups: Sequence[GroupStatus], heartbeats: Mapping[str, float], now_ms: float
+    groups: Sequence[GroupStatus],
+    heartbeats: Mapping[str, float],
+    age_ms: Callable[[float], float],
 ) -> Iterator[str]:
     for group in groups:
         yield f"{group.group}  {group.state}"
         for member in group.members:
             has = " ".join(map(str, member.partitions)) or "no partitions"
             beat = heartbeats.get(member.member_id)
-            heard = "" if beat is None else f", last heard {(now_ms - beat) / 1000:.1f} s ago"
+            heard = "" if beat is None else f", last heard {span(age_ms(beat))} ago"
             yield f"  {member.client_id or '-'} at {member.host}: {has}{heard}"
         for partition, offset in sorted(group.committed.items()):
             lag = f", lag {group.lag[partition]}" if partition in group.lag else ""

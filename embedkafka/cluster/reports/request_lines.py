@@ -82,7 +82,7 @@ def error_lines(
     return lines
 
 
-def request_lines(requests: Sequence[SeenRequest], now_ms: float) -> list[str]:
+def request_lines(requests: Sequence[SeenRequest], age_ms: Callable[[float], float]) -> list[str]:
     """The last requests, the newest last; equal ones are one line, where the last of them was."""
     found: dict[str, tuple[int, float]] = {}
     for seen in requests:
@@ -92,7 +92,7 @@ def request_lines(requests: Sequence[SeenRequest], now_ms: float) -> list[str]:
         count, _ = found.pop(line, (0, 0.0))
         found[line] = (count + 1, seen.received_ms)
     return [
-        f"{(now_ms - last_ms) / 1000:.3f} s ago  {text}{_times(count)}"
+        f"{span(age_ms(last_ms), digits=3)} ago  {text}{_times(count)}"
         for text, (count, last_ms) in list(found.items())[-_LINES:]
     ]
 
@@ -100,6 +100,18 @@ def request_lines(requests: Sequence[SeenRequest], now_ms: float) -> list[str]:
 def _some(names: Collection[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(sorted(names)[:_NAMED])}{more}"
+
+
+def span(length_ms: float, *, digits: int = 1) -> str:
+    """A length of time, such as "0.312 s", "12 min 5 s", "3 h 20 min" or "8 d 0 h"."""
+    if length_ms < 60_000:
+        return f"{length_ms / 1000:.{digits}f} s"
+    minutes, seconds = divmod(int(length_ms / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"{minutes} min {seconds} s"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"
 
 
 def _times(count: int) -> str:

@@ -228,7 +228,7 @@ function groups() {
       each.lag ? el("span", { class: "chip bad" }, `lag ${each.lag}`) : el("span", { class: "chip good" }, "no lag")),
     curve(lag[each.group]),
     each.members.length ? table(["client", "host", "partitions", "#last heard"], each.members.map((member) =>
-      [member.client || "–", member.host, el("td", { class: "wrap" }, member.partitions || "none"), member.heard_s === null ? null : `${member.heard_s} s ago`]), "") : null,
+      [member.client || "–", member.host, el("td", { class: "wrap" }, member.partitions || "none"), member.heard]), "") : null,
     each.offsets.length ? table(["partition", "#committed", "#lag"], each.offsets.map((one) => [one.partition, one.committed,
       one.lag ? el("td", { class: "n bad-text" }, one.lag) : one.lag]), "") : null));
 }

@@ -7,7 +7,8 @@ import freezegun
 import pytest
 import time_machine
 
-from embedkafka.runtime.clock import ManualClock, SystemClock
+from embedkafka.runtime.clock import ManualClock, SystemClock, real_age_ms
+from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.real_time import RealTime
 
 
@@ -26,6 +27,45 @@ def test_advance_moves_both_kinds_of_time(clock: SystemClock | ManualClock) -> N
 def test_time_cannot_go_back(clock: SystemClock | ManualClock) -> None:
     with pytest.raises(ValueError, match="cannot go back"):
         clock.advance(-1)
+
+
+@pytest.mark.parametrize(
+    "by", [{"days": 1e12}, {"ms": 10**400}, {"days": 1e308}, {"hours": 10**5000}, {"minutes": 1e13}]
+)
+def test_the_clock_ends_with_the_year_9999(by: dict[str, float]) -> None:
+    """Commits beyond a certain time cannot be stored."""
+    clock = SystemClock()
+    with pytest.raises(InvalidArgument, match="year 9999"):
+        clock.advance(**by)
+    assert clock.shift_ms() is None, "it should not have moved"
+    clock.travel(to=datetime.max.replace(tzinfo=UTC) - timedelta(days=1))
+    with pytest.raises(InvalidArgument, match="year 9999"):
+        clock.advance(days=1)
+
+
+def test_the_clock_begins_in_1970() -> None:
+    with pytest.raises(InvalidArgument, match="begins in 1970"):
+        SystemClock().travel(to=datetime(1969, 12, 31, tzinfo=UTC))
+
+
+def test_timers_that_were_moved_too_often_say_so() -> None:
+    clock = SystemClock()
+    with pytest.raises(InvalidArgument, match="timers never go back, and were moved by"):
+        for _ in range(100):
+            clock.travel(to=datetime(9999, 1, 1, tzinfo=UTC))
+            clock.reset()
+
+
+def test_real_ages_leave_out_jumps() -> None:
+    clock = SystemClock()
+    moments = []
+    for hours in (1, 2):
+        moments.append(clock.monotonic_ms())
+        clock.advance(hours=hours)
+    moments.append(clock.monotonic_ms())
+    ages = [real_age_ms(clock, moment) for moment in moments]
+    assert ages == sorted(ages, reverse=True)
+    assert 0 <= ages[2] <= ages[0] < 3_600_000
 
 
 def test_a_jump_ends_a_long_wait(clock: SystemClock | ManualClock) -> None:
