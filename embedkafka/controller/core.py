@@ -15,7 +15,7 @@ Not here: threads (`controller`); changes of brokers and topics (`broker_changes
 import logging
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from embedkafka.controller import events, partition_machine, replica_machine
 from embedkafka.controller.broker_changes import BrokerChanges
@@ -45,6 +45,9 @@ NO_CONTROLLER = -1
 
 _FIRST_BALANCE_CHECK_MS = 5_000
 _UNCLEAN_ENABLE = "unclean.leader.election.enable"
+# A broker answers STALE_CONTROLLER_EPOCH for an order that it has carried out already. It gets one
+# again if the answer was lost or late, or from a new controller.
+_HOSTED: Final = frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,7 +355,7 @@ class ControllerCore:
                 partition = TopicPartition(str(name), answer.partition_index)
                 if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                     now.add(partition)
-                elif answer.error_code == ErrorCode.NONE:
+                elif answer.error_code in _HOSTED:
                     now.discard(partition)
         self.context.offline_dirs[broker] = now
         newly = sorted(now - before)

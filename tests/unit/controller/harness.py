@@ -162,7 +162,7 @@ class Node:
                 code = ErrorCode.NONE
                 if partition in self.storage_errors:
                     code = ErrorCode.KAFKA_STORAGE_ERROR
-                elif known is not None and state.leader_epoch < known.leader_epoch:
+                elif known is not None and state.leader_epoch <= known.leader_epoch:
                     code = ErrorCode.STALE_CONTROLLER_EPOCH
                 else:
                     self.leaders[partition] = state
@@ -229,6 +229,8 @@ class Cluster:
         self.config = config or ControllerConfig()
         self.nodes: dict[int, Node] = {}
         self.sent: list[Outgoing] = []
+        self.loses_answers = False
+        """Whether channels send every request twice, because its first answer is lost."""
         self.admin = KafkaZk(self.server.connect(), self.clock)
         for broker_id in range(1, brokers + 1):
             self.start(broker_id)
@@ -289,6 +291,8 @@ class Cluster:
                 target = self.nodes.get(broker_id)
                 if queue and target is not None:
                     outgoing = queue.popleft()
+                    if self.loses_answers:
+                        target.handle(outgoing.request)
                     response = target.handle(outgoing.request)
                     node.events.append(events.ResponseReceived(outgoing, response))
                     done = True

@@ -120,9 +120,14 @@ def test_replicas_on_a_failed_log_directory_are_replaced(cluster: Cluster) -> No
     assert cluster.nodes[1].metadata[ORDERS].offline_replicas == []
 
 
-def test_a_replica_that_could_not_be_opened_for_a_while_leads_again(cluster: Cluster) -> None:
+@pytest.mark.parametrize("loses_answers", [False, True])
+def test_a_replica_that_could_not_be_opened_for_a_while_leads_again(
+    cluster: Cluster, loses_answers: bool
+) -> None:
+    """A broker that gets an order twice answers STALE_CONTROLLER_EPOCH: it has carried it out."""
     cluster.create_topic("single", {0: [2]})
     cluster.settle()
+    cluster.loses_answers = loses_answers
     cluster.nodes[2].storage_errors.add(tp("single"))
     cluster.nodes[2].zk.notify_log_dir_failure(2)
     cluster.settle()
