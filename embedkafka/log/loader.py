@@ -27,7 +27,7 @@ from embedkafka.log.local_log import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from embedkafka.log.producers.entry import AppendOrigin
 from embedkafka.log.producers.state import ProducerState
 from embedkafka.protocol.errors import ApiError
-from embedkafka.records.batch import Batch
+from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.values import dataclass
 
@@ -272,6 +272,8 @@ def _replay_segment(
     if first is None:
         return
     for batch in segment.batches(first.position):
+        if not isinstance(batch, RecordBatch):
+            continue  # it has no producer, and a wrapper's first offset may be unreadable
         if batch.base_offset >= end_offset:
             return
         producers.commit(producers.check((batch,), AppendOrigin.REPLICATION))

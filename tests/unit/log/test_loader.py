@@ -2,6 +2,7 @@
 
 import shutil
 import uuid
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from embedkafka.log.log import FetchIsolation, Log
 from embedkafka.records.batch import read_batches
 from embedkafka.records.compression import Compression
+from embedkafka.records.legacy import build_message_set
+from embedkafka.records.record import Record
 from embedkafka.runtime.files import FileRegion
 from tests.unit.log.conftest import LogKit
 
@@ -59,6 +62,27 @@ def test_a_killed_log_is_recovered_whole(kit: LogKit) -> None:
     log = kit.load(recovery_point=0, **SMALL)
     assert snapshot_of(kit, log) == before
     assert kit.append(log, b"more", epoch=3).first_offset == 30
+
+
+def test_an_old_message_that_cannot_be_inflated_does_not_stop_recovery(kit: LogKit) -> None:
+    """Its checksum is right. Such files come from elsewhere: from a disk, or from Kafka."""
+    log = kit.new()
+    kit.append(log, b"a", producer_id=5, producer_epoch=0, base_sequence=0)
+    first = log.size
+    kit.append(log, b"b")
+    log.roll()
+    kit.append(log, b"c")
+    log.kill()
+    wrapper = bytearray(build_message_set([Record(1, 1000, None, b"not inflatable")], magic=1))
+    wrapper[17] |= Compression.SNAPPY
+    wrapper[12:16] = zlib.crc32(wrapper[16:]).to_bytes(4, "big")
+    file = kit.directory / f"{0:020d}.log"
+    file.write_bytes(file.read_bytes()[:first] + wrapper)
+    for snapshot in kit.directory.glob("*.snapshot"):
+        snapshot.unlink()
+    log = kit.load(recovery_point=2)
+    assert log.log_end_offset == 3
+    assert [producer.producer_id for producer in log.active_producers()] == [5]
 
 
 def test_a_log_with_records_knows_its_topic_even_after_a_crash(kit: LogKit) -> None:
