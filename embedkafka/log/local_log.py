@@ -80,12 +80,15 @@ class LocalLog:
         )
 
     def roll(self, base_offset: int) -> Segment:
-        """Starts a new segment; replaces the active one if that is empty."""
+        """Starts a new segment; replaces the active one if that is empty and not the first.
+
+        The first one stays, because the log starts there and may be read from there.
+        """
         active = self.segments.active
         active.retire()
         segment = self._new_segment(base_offset)
         self.segments.add(segment)
-        if active.size == 0:
+        if active.size == 0 and active is not self.segments.first:
             self.delete([active])
         else:
             self.segments.keep_open(active)

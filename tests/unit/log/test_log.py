@@ -127,6 +127,17 @@ def test_a_follower_refuses_offsets_it_already_has(kit: LogKit) -> None:
     assert kit.values(log) == [b"a", b"b"]
 
 
+def test_a_new_follower_can_be_read_before_its_first_batch(kit: LogKit) -> None:
+    """Compaction may have left a leader without records for more offsets than a segment holds."""
+    log = kit.new()
+    batch = bytearray(kit.batch(b"late"))
+    batch[:8] = (1 << 40).to_bytes(8, "big")
+    log.append_as_follower(batch)
+    log.update_high_watermark(log.log_end_offset)
+    for start in (0, 5, 1 << 40):
+        assert kit.values(log, start=start) == [b"late"]
+
+
 def test_a_refused_batch_behind_a_gap_leaves_no_segment_there(kit: LogKit) -> None:
     """The offset is too far for the active segment, so the batch would start another."""
     log = kit.new()
