@@ -7,6 +7,7 @@ offsets that Spark commits.
 Owner: none; these are functions.
 """
 
+import ast
 import json
 import re
 import threading
@@ -38,12 +39,18 @@ _LEADER_MOVED: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
+_LONGEST_OFFSETS: Final = 4_000_000
+"""Characters of offsets that are parsed: over 100,000 partitions."""
 _SECURITY: Final = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
 
 
-def parse_offsets(text: str | Mapping[str, Any] | None) -> dict[TopicPartition, int]:
-    """Offsets as Spark writes them: `{"orders": {"0": 5}}`; none for other kinds of sources."""
-    found = json.loads(text) if isinstance(text, str) else text
+def parse_offsets(written: object) -> dict[TopicPartition, int]:
+    """Offsets as Spark writes them: `{"orders": {"0": 5}}`; none for other kinds of sources.
+
+    The JVM writes JSON. PySpark's progress holds a mapping, the same JSON, or, from 4.1 on and for
+    Spark Connect, Python's `str` of a mapping.
+    """
+    found = _parse_text(written) if isinstance(written, str) else written
     if not isinstance(found, Mapping):
         return {}
     return {
@@ -51,7 +58,20 @@ def parse_offsets(text: str | Mapping[str, Any] | None) -> dict[TopicPartition, 
         for topic, partitions in found.items()
         if isinstance(partitions, Mapping)
         for partition, offset in partitions.items()
+        if str(partition).isdecimal() and isinstance(offset, int)
     }
+
+
+def _parse_text(text: str) -> object:
+    """None if it is neither JSON nor a literal of Python: a source may write what it likes."""
+    if len(text) > _LONGEST_OFFSETS:
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return None
 
 
 def find_missing(

@@ -21,13 +21,25 @@ KNOWN = {"orders": {0, 1}, "orders-eu": {0}, "__consumer_offsets": {0, 1}}
     [
         ('{"orders":{"0":5,"1":0}}', {ZERO: 5, ONE: 0}),
         ({"orders": {"0": 5}}, {ZERO: 5}),
+        ("{'orders': {'0': 5, '1': 0}}", {ZERO: 5, ONE: 0}),  # of PySpark 4.1 and Spark Connect
+        ("{'it\\'s': {'0': 1}}", {TopicPartition("it's", 0): 1}),
+        ("{'logOffset': 3}", {}),
+        ("{'orders': {'0': None}}", {}),
+        ("{'orders': {'shard': 1}}", {}),
+        ("None", {}),
+        ("", {}),
+        ("shard-000:49590338271490256608559692538361571095921575989136588898", {}),
+        ("{'orders': __import__('os')}", {}),
+        ("{" * 5000, {}),
+        ("[" * 200_000, {}),
+        ("-" * 200_000 + "1", {}),
         ('{"logOffset":3}', {}),  # of a file source
         ("7", {}),  # of a rate source
         (None, {}),
     ],
 )
 def test_offsets_are_read_as_spark_writes_them(written: object, read: object) -> None:
-    assert parse_offsets(written) == read  # type: ignore[arg-type]  # any of the forms above
+    assert parse_offsets(written) == read
 
 
 def test_nothing_is_missing_once_every_partition_is_at_its_end() -> None:

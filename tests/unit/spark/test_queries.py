@@ -1,5 +1,7 @@
 """Draining a query that shows only its public side, as one of Spark Connect does."""
 
+import json
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -27,6 +29,8 @@ class RemoteQuery:
 
     name, id = "pricing", "1"
     status = {"message": "Processing new data", "isTriggerActive": True}
+    form: Callable[[object], object] = str
+    """How its PySpark shows offsets: 3.5 as a mapping, 4.0 and later as Python writes one."""
 
     def __init__(self, *positions: int | None, ends: bool = False) -> None:
         self._positions = list(positions)
@@ -41,7 +45,9 @@ class RemoteQuery:
     @property
     def lastProgress(self) -> Any:  # PySpark's name
         at = self._positions[0]
-        return None if at is None else {"sources": [{"endOffset": {"orders": {"0": at}}}]}
+        return (
+            None if at is None else {"sources": [{"endOffset": self.form({"orders": {"0": at}})}]}
+        )
 
 
 class CountingQuery(RemoteQuery):
@@ -83,11 +89,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     return options
 
 
-def test_it_returns_once_the_progress_reaches_the_ends(asked: list[dict[str, str]]) -> None:
+@pytest.mark.parametrize("form", [dict, json.dumps, str])
+def test_it_returns_once_the_progress_reaches_the_ends(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: list[dict[str, str]],
+    form: Callable[[object], object],
+) -> None:
+    monkeypatch.setattr(RemoteQuery, "form", staticmethod(form))
     query = remote(None, None, 2, 5, 9)
     drain(query, topics=[Orders()])
     progress: Any = query.lastProgress
-    assert progress["sources"][0]["endOffset"] == {"orders": {"0": 5}}
+    assert progress["sources"][0]["endOffset"] == form({"orders": {"0": 5}})
     assert len(asked) == 1, "the ends are asked for once, at the call"
 
 

@@ -41,6 +41,15 @@ def test_progress_is_a_table_with_a_line_for_each_batch() -> None:
     assert progress_table([]) == "no batch yet"
 
 
+def test_progress_reads_offsets_in_every_form_of_pyspark() -> None:
+    forms: list[Any] = [{"orders": {"0": 1}}, '{"orders":{"0":1}}', "{'orders': {'0': 1}}"]
+    for form in forms:
+        (_, line) = progress_table([batch(0, sources=[{"endOffset": form}])]).splitlines()
+        assert line.endswith("orders-0:1")
+    (_, line) = progress_table([batch(0, sources=[{"endOffset": "shard 1"}])]).splitlines()
+    assert line.endswith("shard 1")
+
+
 def test_an_exception_loses_its_plan() -> None:
     assert clean_exception(f"[DIVIDE_BY_ZERO] no{PLAN}") == "[DIVIDE_BY_ZERO] no"
 
