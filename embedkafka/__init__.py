@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         DirectoryInUse,
         EmbedKafkaError,
         InvalidArgument,
+        QueryFailed,
         UndecodableMessage,
     )
     from embedkafka.runtime.ids import TopicPartition
@@ -91,6 +92,7 @@ _HOMES = {
     "PartitionStatus": "cluster.cluster_state",
     "PatternType": "security.acl.acls",
     "PermissionType": "security.acl.acls",
+    "QueryFailed": "runtime.failures",
     "Refusal": "security.acl.authorizer",
     "RequestFilter": "faults.injection",
     "ResourcePattern": "security.acl.acls",
@@ -142,6 +144,7 @@ __all__ = [
     "PartitionStatus",
     "PatternType",
     "PermissionType",
+    "QueryFailed",
     "Refusal",
     "RequestFilter",
     "ResourcePattern",

@@ -46,6 +46,17 @@ class AwaitTimeout(EmbedKafkaError):
     """A condition did not become true in time; the message shows the last state seen."""
 
 
+class QueryFailed(AwaitTimeout):
+    """A wait for records that will not come: the Spark query that should write them has failed.
+
+    `exception` is Spark's; the message has the essence of it.
+    """
+
+    def __init__(self, message: str, exception: Exception) -> None:
+        super().__init__(message)
+        self.exception = exception
+
+
 class BackgroundFailure(EmbedKafkaError):
     """One of the cluster's own threads failed: a bug in embedkafka, never the test's fault."""
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _ENDING: Final = frozenset({"AvailableNowTrigger", "OneTimeTrigger"})
 _INTERVAL: Final = "ProcessingTimeTrigger"
+_SINKS_WITHOUT_KAFKA: Final = frozenset(
+    {"MemorySink", "ConsoleTable", "NoopTable", "FileStreamSink"}
+)
 _KNOWN_ARGUMENTS: Final = 10
 """How many arguments of `startQuery` we give; the rest, which depend on the release, default."""
 
@@ -69,6 +72,20 @@ class Execution:
         while committed.hasNext():
             offsets.append(parse_offsets(committed.next()._2().json()))
         return [each for each in offsets if each]
+
+    def writes_to(self, topic: str) -> bool | None:
+        """Whether its sink is this topic; None if the sink does not tell, as `foreachBatch`."""
+        sink = str(self._stream.sink().getClass().getSimpleName()).rstrip("$")
+        if sink in _SINKS_WITHOUT_KAFKA:
+            return False
+        if not sink.startswith("Kafka"):
+            return None
+        options = _private(self._stream, "extraOptions").iterator()
+        while options.hasNext():
+            option = options.next()
+            if option._1().lower() == "topic":
+                return bool(option._2() == topic)
+        return None  # each row names its topic
 
     def find_last_batch(self) -> int | None:
         """The last committed batch."""

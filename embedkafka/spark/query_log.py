@@ -28,6 +28,8 @@ class QueryLog:
         with ExitStack() as patches:
             for class_ in _query_classes():
                 patches.enter_context(self._noting(class_))
+            _recording.append(self)
+            patches.callback(_recording.remove, self)
             yield self
 
     @contextmanager
@@ -63,6 +65,14 @@ class QueryLog:
         """Keeps only the queries that run."""
         self._queries = [query for query in self.all() if query.isActive]
         self.mark()
+
+
+def recorded_queries() -> "list[StreamingQuery] | None":
+    """The queries that a log has noted and not forgotten; None if none records at the moment."""
+    return _recording[-1].all() if _recording else None
+
+
+_recording: list[QueryLog] = []
 
 
 def _query_classes() -> list[Any]:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from embedkafka import AwaitTimeout, EmbeddedKafka, InvalidArgument
+from embedkafka import AwaitTimeout, EmbeddedKafka, InvalidArgument, QueryFailed, Topic
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.threads import end_thread, start_thread
+from embedkafka.spark import failed_queries
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +103,43 @@ def test_mistakes_are_refused_at_once(cluster: EmbeddedKafka) -> None:
         cluster.await_lag("billing", -1)
     with pytest.raises(InvalidArgument, match="must name a partition"):
         cluster.await_offsets("orders", {})
+
+
+class FailingQuery:
+    """A Spark query that has written a record and failed when a wait looks at it again."""
+
+    id, name = "id", "pricing"  # PySpark's names
+
+    def __init__(self, run: str, sink: Topic) -> None:
+        self.runId = run  # PySpark's name
+        self._sink = sink
+        self._looks = 0
+
+    @property
+    def isActive(self) -> bool:  # PySpark's name
+        self._looks += 1
+        if self._looks == 2:
+            self._sink.send(self.runId)
+        return self._looks < 2
+
+    def exception(self) -> Exception:
+        return ValueError("no such sku")
+
+
+def test_a_wait_ends_when_the_query_fails_but_not_without_its_last_record(
+    cluster: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark.sql")
+    topic = cluster.topic()
+    queries = [FailingQuery("first run", topic)]
+    monkeypatch.setattr(failed_queries, "_known_queries", lambda: queries)
+    assert [record.text for record in topic.wait_for(1)] == ["first run"]
+    for wait in (lambda: topic.wait_for(9), lambda: cluster.await_offsets(topic.name, 9)):
+        queries[:] = [FailingQuery("next run", topic)]
+        with pytest.raises(QueryFailed, match="the query pricing has failed: no such sku"):
+            wait()
+    assert len(topic.read()) == 3
+    queries[:] = [FailingQuery("last run", topic)]
+    with pytest.raises(AwaitTimeout, match="waited 1 s") as wait_for_none:
+        topic.wait_for(lambda records: not records, timeout_s=1)
+    assert not isinstance(wait_for_none.value, QueryFailed), "no query takes records away"

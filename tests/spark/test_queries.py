@@ -1,5 +1,6 @@
 """Draining, restarting and crashing queries."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka, Topic
+from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka, QueryFailed, Topic
 from embedkafka.spark import (
     crash_between_write_and_commit,
     drain,
@@ -142,6 +143,42 @@ def test_a_query_that_fails_ends_the_wait_with_its_exception(
     for _ in range(2):
         with pytest.raises(StreamingQueryException, match="no such sku"):
             drain(query)
+
+
+def test_a_wait_on_a_topic_ends_with_the_query_that_should_write_there(
+    spark: SparkSession,
+    kafka: EmbeddedKafka,
+    checkpoint: Path,
+    started: list[StreamingQuery],
+    start_query: Callable[..., TableQuery],
+) -> None:
+    orders, prices, others = kafka.topic(), kafka.topic(), kafka.topic()
+    frame = stream(spark, orders)
+    start_query(frame)  # runs on, and is known to write elsewhere
+    frame = frame.selectExpr("if(value = 'good', value, raise_error('no such sku')) as value")
+    into_topic(frame, prices, checkpoint, started)
+    orders.send("good")
+    prices.wait_for(1)
+    orders.send("bad")
+    with pytest.raises(QueryFailed, match=r"2 records of (?s:.*) query copy .*no such sku") as wait:
+        prices.wait_for(2)
+    assert isinstance(wait.value.exception, StreamingQueryException)
+    assert len(prices.wait_for(1)) == 1, "it was written before"
+    with pytest.raises(QueryFailed, match="no such sku"):
+        kafka.await_offsets(prices.name, 2)
+    with pytest.raises(AwaitTimeout, match="no such sku") as other:
+        others.wait_for(1, timeout_s=0.1)
+    assert not isinstance(other.value, QueryFailed), "another program may write there"
+
+    is_awaited = threading.Event()
+
+    def write(rows: DataFrame, batch: int) -> None:
+        is_awaited.wait(60)
+        raise ValueError("in the sink")
+
+    stopping(stream(spark, orders).writeStream.foreachBatch(write).start(), started)
+    with pytest.raises(QueryFailed, match="in the sink"):
+        others.wait_for(lambda _: is_awaited.set())
 
 
 def test_a_query_without_kafka_says_what_to_do(

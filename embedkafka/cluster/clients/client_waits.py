@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cluster.clients.client_view import STATES, ClientView
+from embedkafka.cluster.clients.query_watching import watch_queries
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, InvalidArgument
@@ -20,6 +21,7 @@ from embedkafka.runtime.ids import TopicPartition
 
 if TYPE_CHECKING:
     from embedkafka.spark.client_settings import ClientSettings
+    from embedkafka.spark.failed_queries import QueryWatch
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _LOOK_AGAIN_S: Final = 0.5
@@ -82,12 +84,19 @@ class ClientWaits:
             behind = find_behind(ends, wanted)
             return None if behind is None else f"{behind} of {topic}"
 
-        self._await(f"the end of {topic} to be {offsets}", probe, topic, timeout_s)
+        what = f"the end of {topic} to be {offsets}"
+        self._await(what, probe, topic, timeout_s, writers=watch_queries(topic))
 
     # -- waiting
 
     def _await(
-        self, what: str, probe: Callable[[], str | None], topic: str, timeout_s: float
+        self,
+        what: str,
+        probe: Callable[[], str | None],
+        topic: str,
+        timeout_s: float,
+        *,
+        writers: "QueryWatch | None" = None,
     ) -> None:
         from confluent_kafka import Consumer, KafkaException
 
@@ -101,6 +110,8 @@ class ClientWaits:
         is_watching = False
         try:
             while True:
+                # Looked for before the probe: a query may have written before it failed.
+                failed = None if writers is None else writers.find_failed()
                 try:
                     is_watching = is_watching or self._watch(watch, topic)
                     last_seen = probe()
@@ -108,6 +119,8 @@ class ClientWaits:
                     last_seen = str(error)
                 if last_seen is None:
                     return
+                if failed is not None:
+                    raise failed.error(f"{what}; last seen: {last_seen}")
                 left_s = (deadline_ms - REAL_TIME.monotonic_ms()) / 1000
                 if left_s <= 0:
                     raise AwaitTimeout(f"waited {timeout_s:g} s for {what}; last seen: {last_seen}")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.clients.message import Message
+from embedkafka.cluster.clients.query_watching import watch_queries
 from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import (
@@ -18,6 +19,7 @@ from embedkafka.runtime.failures import (
     ClusterClosed,
     EmbedKafkaError,
     InvalidArgument,
+    QueryFailed,
 )
 from embedkafka.runtime.forks import after_fork
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
@@ -161,17 +163,24 @@ class Clients:
         """Reads to the present end, or until the count or condition is met."""
         enough = _enough(until)
         require_number("timeout_s", timeout_s)
-        with self._consuming(topic, isolation) as consumer:
-            partitions = _assign(consumer, topic, from_, timeout_s)
-            return self._read_with(
-                consumer,
-                topic,
-                partitions,
-                enough,
-                timeout_s,
-                what=_wanted(until),
-                drops_deleted=callable(until),
-            )
+        try:
+            with self._consuming(topic, isolation) as consumer:
+                partitions = _assign(consumer, topic, from_, timeout_s)
+                return self._read_with(
+                    consumer,
+                    topic,
+                    partitions,
+                    enough,
+                    timeout_s,
+                    what=_wanted(until),
+                    drops_deleted=callable(until),
+                )
+        except QueryFailed:
+            # It may have written before it failed, after the end that we saw.
+            there = self.read(topic, None, timeout_s=timeout_s, isolation=isolation, from_=from_)
+            if enough is None or not enough(there):
+                raise
+            return there
 
     def follow(
         self, topic: str, *, timeout_s: float, isolation: str, from_: "From | None" = None
@@ -331,14 +340,22 @@ class Clients:
         drops_deleted: bool,
     ) -> list[Message]:
         deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
+        watch = None if enough is None else watch_queries(topic)
         unfinished = set(partitions)
         messages: list[Message] = []
         while True:
             is_at_end = not unfinished
             if is_at_end if enough is None else (messages or is_at_end) and enough(messages):
                 break
+            if watch is not None and (failed := watch.find_failed()) is not None:
+                if enough is not None and enough([]):
+                    watch = None  # the test waits for records to go
+                else:
+                    raise failed.error(f"{what} of {topic}{_seen(messages)}")
             if REAL_TIME.monotonic_ms() > deadline_ms:
                 said = f"waited {timeout_s:g} s for {what} of {topic}{_seen(messages)}"
+                if watch is not None and (failures := watch.describe_failures()):
+                    said += f"\n{failures}"
                 raise self._timed_out(said, timeout_s)
             batch = consumer.consume(num_messages=1000, timeout=_POLL_S if enough else 0.02)
             if drops_deleted and not batch:

@@ -169,6 +169,7 @@ class Topic:
 
         Raises:
             AwaitTimeout: there were fewer than `count` records in that time.
+            QueryFailed: as for `wait_for`.
             EmbedKafkaError: the topic does not exist, or cannot be read.
         """
         return self._clients.read(
@@ -224,6 +225,10 @@ class Topic:
 
             orders.wait_for(lambda records: any(r.text == "done" for r in records))
 
+        It does not wait for a Spark query of this process that has failed. It blames a query whose
+        sink is this topic, or, if it failed during the wait, one that does not tell where it
+        writes (`foreachBatch`, Spark Connect), and only if no running query may write here.
+
         Args:
             condition: a number of records, or a function of the records so far, whose result
                 must be truthy. It is first called when there are records, or none up to the
@@ -234,6 +239,7 @@ class Topic:
         Raises:
             AwaitTimeout: the condition did not hold in that time. The message says how many
                 records there were, and shows the last.
+            QueryFailed: the query that should write them has failed; a kind of `AwaitTimeout`.
         """
         return self._clients.read(
             self.name, condition, timeout_s=timeout_s, isolation="read_committed"
