@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 from embedkafka.runtime.failures import ConfigError, ConfigWarning, EmbedKafkaError
 from embedkafka.runtime.properties import parse_properties
-from embedkafka.terminal.commands import add_terminal_commands
+from embedkafka.terminal.commands import add_reach_options, add_terminal_commands
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka, Security, TopicSpec
@@ -334,9 +334,7 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_audit_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers of the cluster"
-    )
+    add_reach_options(parser)
     parser.add_argument("--source", required=True, metavar="TOPIC", help="what was written")
     parser.add_argument("--sink", required=True, metavar="TOPIC", help="what arrived")
     parser.add_argument(
@@ -370,12 +368,6 @@ def _add_audit_options(parser: argparse.ArgumentParser) -> None:
         help="how many examples of each kind of fault to show (default: 5)",
     )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the result as a page too")
-    parser.add_argument(
-        "--client-config",
-        type=Path,
-        metavar="FILE",
-        help="settings of the Java client, such as security.protocol, as a properties file",
-    )
     parser.add_argument(
         "--option",
         type=_setting,
@@ -515,11 +507,15 @@ def _spark_jars(parsed: argparse.Namespace) -> int:
 
 
 def _audit(parsed: argparse.Namespace) -> int:
-    from embedkafka.spark.delivery.command import audit_topics
+    from embedkafka.spark.delivery.command import audit_topics, client_options
+    from embedkafka.terminal.client import require_bootstrap
 
     try:
+        settings = client_options(parsed.client_config)
         delivery = audit_topics(
-            bootstrap_servers=parsed.bootstrap,
+            bootstrap_servers=require_bootstrap(
+                parsed.bootstrap, settings.get("kafka.bootstrap.servers")
+            ),
             source=parsed.source,
             sink=parsed.sink,
             key=parsed.key or ["key"],
@@ -527,8 +523,7 @@ def _audit(parsed: argparse.Namespace) -> int:
             ordered=False if parsed.unordered else None,
             isolation=parsed.isolation,
             examples=parsed.examples,
-            client_config=parsed.client_config,
-            options=dict(parsed.option),
+            options={**settings, **dict(parsed.option)},
             spark_master=parsed.spark_master,
             spark_remote=parsed.spark_remote,
             spark_config=dict(parsed.spark_config),

@@ -27,7 +27,7 @@ from embedkafka.spark.connector.java import find_java, read_release
 from embedkafka.spark.connector.progress import Progress
 
 ENVIRONMENT_VARIABLE: Final = "EMBEDKAFKA_SPARK_ARCHIVE"
-AUTO, NEW, NO = WISHES = ("auto", "new", "no")
+AUTO, USE, NEW, NO = WISHES = ("auto", "use", "new", "no")
 SIZE: Final = "about 170 MB"
 
 _FIRST_JAVA: Final = (13,)
@@ -237,7 +237,7 @@ def session_archive(
         yield SessionArchive()
         return
     folder = ArchiveFolder(home=cache_home(environ) / "spark-archives", key=launch.key)
-    used = folder.find(progress) if wish == AUTO else None
+    used = folder.find(progress) if wish != NEW else None
     if used or os.pathsep in str(folder.home) or not _may_make(launch, folder, wish, environ):
         yield SessionArchive(folder, used=used, progress=progress)
         return
@@ -280,8 +280,8 @@ def require_wish(given: str | None, environ: Mapping[str, str]) -> str:
 
 def _may_make(launch: Launch, folder: ArchiveFolder, wish: str, environ: Mapping[str, str]) -> bool:
     """By default not in CI: its machines start afresh, and would only pay for the making."""
-    if wish == NEW:
-        return True
+    if wish != AUTO:
+        return wish == NEW
     return not environ.get("CI") and launch.is_lasting and folder.find_refusal() is None
 
 

@@ -117,8 +117,8 @@ def local_session(
             `spark-protobuf`.
         config: Spark settings, which override ours; its Java options and class path are appended.
         archive: whether Java starts from an archive of Spark's classes, which the first session
-            writes into the cache when it ends (about 170 MB): `auto`, `no`, or `new` to write it
-            again. By default `EMBEDKAFKA_SPARK_ARCHIVE` decides, or `auto`.
+            writes into the cache when it ends (about 170 MB): `auto`, `use` to write none, `no`,
+            or `new` to write it again. By default `EMBEDKAFKA_SPARK_ARCHIVE` decides, or `auto`.
         progress: gets a line about each step that takes time; prints it on stderr by default.
 
     Raises:

@@ -31,17 +31,22 @@ class Reach:
     def __init__(self, bootstrap: str | None, client_config: Path | None) -> None:
         self.settings = _settings(client_config)
         named = None if self.settings is None else self.settings.bootstrap_servers
-        variables = map(os.environ.get, _VARIABLES)
-        found = next(filter(None, (bootstrap, named, *variables)), None)
-        if not found:
-            raise ConfigError(
-                "which cluster? Say --bootstrap host:port,..., or set "
-                f"{' or '.join(_VARIABLES)}, as `embedkafka up` does for its command"
-            )
-        self.bootstrap_servers = found
+        self.bootstrap_servers = require_bootstrap(bootstrap, named)
 
     def view(self) -> ClientView:
         return ClientView(self.bootstrap_servers, self.settings)
+
+
+def require_bootstrap(*given: str | None) -> str:
+    """The first address that is given, or else that of the environment."""
+    variables = map(os.environ.get, _VARIABLES)
+    found = next(filter(None, (*given, *variables)), None)
+    if not found:
+        raise ConfigError(
+            "which cluster? Say --bootstrap host:port,..., or set "
+            f"{' or '.join(_VARIABLES)}, as `embedkafka up` does for its command"
+        )
+    return found
 
 
 def topic_lines(reach: Reach, topic: str | None) -> Iterator[str]:

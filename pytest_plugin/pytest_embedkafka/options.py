@@ -14,7 +14,7 @@ BOOTSTRAP = "EMBEDKAFKA_BOOTSTRAP"
 _EXPLORE_SEED = "EMBEDKAFKA_EXPLORE_SEED"
 _LOOPBACK = "127.0.0.1"
 _OWN, _SHARED = _XDIST = ("own", "shared")
-_ARCHIVE = ("auto", "new", "no")
+_ARCHIVE = ("auto", "use", "new", "no")
 _STRICT = ("yes", "no")
 _LEFTOVERS = ("fail", "stop", "keep")
 
@@ -150,7 +150,7 @@ def add_options(parser: pytest.Parser) -> None:
         choices=_ARCHIVE,
         help="whether `spark` starts from an archive of its classes, about 170 MB in the cache, "
         "which the first run writes (default: auto, which writes none in CI); "
-        "new: write it again",
+        "use: write none; new: write it again",
     )
     group.addoption(
         "--spark-leftovers",

@@ -1,5 +1,6 @@
 """Audits of planted faults. An audit takes seconds, so several faults share one."""
 
+import os
 import random
 import subprocess
 import sys
@@ -395,15 +396,10 @@ def test_the_command_prints_the_table_and_writes_the_page(
         sink.send_json({"sku": "a", "id": number})
     page = tmp_path / "audit.html"
     command = [sys.executable, "-m", "embedkafka.cli", "audit", "--html", str(page)]
-    command += ["--bootstrap", source.bootstrap_servers, "--key", "id", "--value", "sku"]
-    command += ["--source", source.name, "--sink", sink.name, "--spark-master", "local[2]"]
-    for setting in (
-        "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
-        "spark.sql.shuffle.partitions=2",
-    ):
-        command += ["--spark-config", setting]
+    command += ["--key", "id", "--value", "sku", "--source", source.name, "--sink", sink.name]
+    environ = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": source.bootstrap_servers}
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environ)
 
     assert done.returncode == 1, done.stderr
     assert "REFUTED: 1 lost" in done.stdout

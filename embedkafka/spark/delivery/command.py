@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.properties import parse_properties
+from embedkafka.spark.class_archive import ENVIRONMENT_VARIABLE, NO, USE
 from embedkafka.spark.delivery.audit import audit
+from embedkafka.spark.delivery.offsets import find_record_count
 from embedkafka.spark.delivery.result import Delivery
 from embedkafka.spark.remote import cluster_session, connect_session
 from embedkafka.spark.session import local_session
@@ -17,12 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _APP_NAME: Final = "embedkafka audit"
-#: Sessions of ours are tuned for short tests; these undo it, because an audit may read for hours.
+#: Sessions of ours are tuned for short tests; these undo it for an audit that may read for hours.
 _MANY_TASKS: Final[Mapping[str, str]] = {"spark.sql.shuffle.partitions": "64"}
 _FOR_VOLUME: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4 -XX:-UseSerialGC -XX:+UseParallelGC",
     **_MANY_TASKS,
 }
+_FEW_RECORDS: Final = 200_000
+"""Up to so many in both topics, Java's best machine code costs more than it saves."""
 _MOST_LINES: Final = 5
 
 
@@ -36,7 +40,6 @@ def audit_topics(
     ordered: bool | None,
     isolation: str,
     examples: int,
-    client_config: Path | None,
     options: Mapping[str, str],
     spark_master: str,
     spark_remote: str | None,
@@ -45,11 +48,12 @@ def audit_topics(
     """The result; what Spark raises becomes an `EmbedKafkaError`."""
     from pyspark.errors import PySparkException
 
-    settings = {**client_options(client_config), **options}
+    reading = {**options, "kafka.bootstrap.servers": bootstrap_servers}
+    records = find_record_count(reading, (source, sink))
     with (
         connect_session(spark_remote, config={**_MANY_TASKS, **spark_config})
         if spark_remote
-        else audit_session(spark_master, spark_config)
+        else audit_session(spark_master, spark_config, records=records)
     ) as spark:
         try:
             return audit(
@@ -60,7 +64,7 @@ def audit_topics(
                 ordered=ordered,
                 isolation=isolation,
                 bootstrap_servers=bootstrap_servers,
-                options=settings,
+                options=options,
                 examples=examples,
                 spark=spark,
             )
@@ -81,8 +85,13 @@ def client_options(file: Path | None) -> dict[str, str]:
 
 
 @contextmanager
-def audit_session(master: str, config: Mapping[str, str]) -> "Iterator[SparkSession]":
-    """A local session, or one on a cluster; under `spark-submit` the one that it prepared."""
+def audit_session(
+    master: str, config: Mapping[str, str], *, records: int | None = None
+) -> "Iterator[SparkSession]":
+    """A local session, or one on a cluster; under `spark-submit` the one that it prepared.
+
+    A local one is tuned for `records`; None is for any number.
+    """
     settings = {**_FOR_VOLUME, **config}
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         from pyspark.sql import SparkSession
@@ -93,9 +102,11 @@ def audit_session(master: str, config: Mapping[str, str]) -> "Iterator[SparkSess
         finally:
             session.stop()
     elif is_local(master):
-        local = {"spark.master": master, **settings}
+        is_small = records is not None and records <= _FEW_RECORDS
+        local = {"spark.master": master, **(config if is_small else settings)}
         # A machine that runs one audit does not want Spark's classes in its cache.
-        with local_session(_APP_NAME, config=local, archive="no") as session:
+        archive = NO if os.environ.get(ENVIRONMENT_VARIABLE) == NO else USE
+        with local_session(_APP_NAME, config=local, archive=archive) as session:
             yield session
     else:
         with cluster_session(master, _APP_NAME, config=settings) as session:

@@ -5,7 +5,7 @@ Spark Connect the driver is elsewhere, and librdkafka is asked with the settings
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = "kafka."
 _TIMEOUTS: Final = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 _TIMEOUT_S: Final = 30
+_QUICK_ANSWER_S: Final = 10
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
 _NAMES_SHOWN: Final = 5
 
@@ -31,6 +32,28 @@ class OffsetRange:
     end: int
 
 
+class NoSuchTopic(ConfigError):
+    """There is no topic of that name; the message has names that are like it."""
+
+
+def find_record_count(options: Mapping[str, str], topics: Sequence[str]) -> int | None:
+    """How many offsets these topics have together, without Spark; None if librdkafka cannot say.
+
+    It may lack what Java's client has, such as its key stores.
+
+    Raises:
+        NoSuchTopic: one of them does not exist.
+    """
+    settings = _client_settings(options)
+    try:
+        found = [_ask_librdkafka(settings, topic, _QUICK_ANSWER_S) for topic in topics]
+    except NoSuchTopic:
+        raise
+    except EmbedKafkaError:
+        return None
+    return sum(each.end - each.start for ranges in found for each in ranges.values())
+
+
 def offset_ranges(
     spark: "SparkSession", options: Mapping[str, str], topic: str
 ) -> dict[int, OffsetRange]:
@@ -40,20 +63,24 @@ def offset_ranges(
         ConfigError: there is no such topic, or the session has no connector.
         EmbedKafkaError: the brokers do not answer.
     """
-    settings = {
-        key.removeprefix(_PREFIX): value
-        for key, value in options.items()
-        if key.startswith(_PREFIX)
-    }
+    settings = _client_settings(options)
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
-        return _ask_librdkafka(settings, topic)
+        return _ask_librdkafka(settings, topic, _TIMEOUT_S)
     from py4j.protocol import Py4JJavaError
 
     try:
         return _ask_java(jvm, settings, topic)
     except Py4JJavaError as error:
         raise _no_answer(settings, topic, _root(error)) from error
+
+
+def _client_settings(options: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key.removeprefix(_PREFIX): value
+        for key, value in options.items()
+        if key.startswith(_PREFIX)
+    }
 
 
 def _ask_java(jvm: Any, settings: Mapping[str, str], topic: str) -> dict[int, OffsetRange]:
@@ -73,7 +100,7 @@ def _ask_java(jvm: Any, settings: Mapping[str, str], topic: str) -> dict[int, Of
     try:
         names = set(admin.listTopics().names().get())
         if topic not in names:
-            raise ConfigError(no_such_topic(topic, names))
+            raise NoSuchTopic(no_such_topic(topic, names))
         described = admin.describeTopics(jvm.java.util.Collections.singletonList(topic))
         found = described.allTopicNames().get().get(topic).partitions()
         level = getattr(jvm.org.apache.kafka.common.IsolationLevel, _isolation(settings).upper())
@@ -94,7 +121,9 @@ def _ask_java(jvm: Any, settings: Mapping[str, str], topic: str) -> dict[int, Of
         admin.close()
 
 
-def _ask_librdkafka(settings: Mapping[str, str], topic: str) -> dict[int, OffsetRange]:
+def _ask_librdkafka(
+    settings: Mapping[str, str], topic: str, timeout_s: float
+) -> dict[int, OffsetRange]:
     import confluent_kafka
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -107,9 +136,9 @@ def _ask_librdkafka(settings: Mapping[str, str], topic: str) -> dict[int, Offset
     admin: Any = AdminClient({**connection, "bootstrap.servers": servers, "log_level": 2})
     specs: Any = OffsetSpec
     try:
-        topics = admin.list_topics(timeout=_TIMEOUT_S).topics
+        topics = admin.list_topics(timeout=timeout_s).topics
         if topic not in topics:
-            raise ConfigError(no_such_topic(topic, set(topics)))
+            raise NoSuchTopic(no_such_topic(topic, set(topics)))
 
         partitions = [TopicPartition(topic, number) for number in topics[topic].partitions]
 
@@ -119,7 +148,7 @@ def _ask_librdkafka(settings: Mapping[str, str], topic: str) -> dict[int, Offset
                 partitions,
                 which,
                 is_committed=_isolation(settings) == "read_committed",
-                timeout_s=_TIMEOUT_S,
+                timeout_s=timeout_s,
             )
             return {each.partition: offset for each, offset in offsets.items()}
 

@@ -1,5 +1,7 @@
 """`embedkafka audit`: its arguments and exit codes; Spark is a stand-in."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,8 @@ import pytest
 
 from embedkafka import cli
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
-from embedkafka.spark.delivery import command
+from embedkafka.spark.delivery import command, offsets
+from embedkafka.spark.delivery.offsets import OffsetRange
 from tests.unit.spark.delivery.test_reports import BAD, GOOD
 
 ARGUMENTS = ["audit", "--bootstrap", "h:1", "--source", "orders", "--sink", "priced"]
@@ -87,6 +90,73 @@ def test_a_client_s_file_becomes_options_of_the_connector(tmp_path: Path) -> Non
     assert command.client_options(None) == {}
     with pytest.raises(ConfigError, match="cannot read --client-config"):
         command.client_options(tmp_path / "missing")
+
+
+def test_the_cluster_is_found_as_by_other_commands(
+    asked: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    topics = ["audit", "--source", "orders", "--sink", "priced"]
+    for name in ("EMBEDKAFKA_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    assert cli.main(topics) == 2
+    assert "which cluster? Say --bootstrap" in capsys.readouterr().err
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "environment:1")
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=file:1\nssl.truststore.location=trust.jks\n")
+    with_file = [*topics, "--client-config", str(file), "--option", "minPartitions=8"]
+    for given, servers in (
+        (topics, "environment:1"),
+        (with_file, "file:1"),
+        ([*with_file, "--bootstrap", "h:1"], "h:1"),
+    ):
+        assert cli.main(given) == 0
+        assert asked["bootstrap_servers"] == servers
+    assert asked["options"]["kafka.ssl.truststore.location"] == "trust.jks"
+    assert asked["options"]["minPartitions"] == "8"
+
+
+@pytest.mark.parametrize(("records", "is_quick"), [(0, True), (200_000, True), (10**6, False)])
+def test_few_records_are_audited_in_a_session_tuned_for_tests(
+    monkeypatch: pytest.MonkeyPatch, records: int, is_quick: bool
+) -> None:
+    opened: list[tuple[dict[str, str], str]] = []
+
+    @contextmanager
+    def session(name: str, *, config: dict[str, str], archive: str) -> Iterator[None]:
+        opened.append((config, archive))
+        yield
+
+    monkeypatch.setattr(command, "local_session", session)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.delenv("EMBEDKAFKA_SPARK_ARCHIVE", raising=False)
+    with command.audit_session("local[3]", {"spark.a": "b"}, records=records):
+        pass
+    ((config, archive),) = opened
+    own = {"spark.master": "local[3]", "spark.a": "b"}
+    assert (config == own) is is_quick
+    assert own.items() <= config.items()
+    assert archive == "use", "one audit does not fill the cache"
+
+
+def test_a_missing_topic_is_said_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"orders": 3, "priced": 4}
+
+    def ask(settings: dict[str, str], topic: str, timeout_s: float) -> dict[int, OffsetRange]:
+        if settings["bootstrap.servers"] == "h:2":
+            raise EmbedKafkaError("no answer")
+        if topic not in known:
+            raise offsets.NoSuchTopic(topic)
+        return {0: OffsetRange(start=1, end=known[topic])}
+
+    monkeypatch.setattr(offsets, "_ask_librdkafka", ask)
+    here, elsewhere = ({"kafka.bootstrap.servers": servers} for servers in ("h:1", "h:2"))
+    assert offsets.find_record_count(here, ["orders", "priced"]) == 5
+    assert offsets.find_record_count(elsewhere, ["orders", "gone"]) is None
+    with pytest.raises(ConfigError, match="gone"):
+        offsets.find_record_count(here, ["orders", "gone"])
 
 
 def test_only_a_driver_that_does_all_the_work_is_local() -> None:

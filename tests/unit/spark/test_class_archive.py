@@ -15,6 +15,7 @@ from embedkafka.spark.class_archive import (
     AUTO,
     NEW,
     NO,
+    USE,
     Launch,
     SessionArchive,
     find_launch,
@@ -205,11 +206,14 @@ def test_a_new_archive_replaces_the_old_one(launch: Launch, make: Any, archives:
     assert list(archives.glob("*.jsa")) == [newer]
 
 
-def test_ci_uses_an_archive_but_makes_none(launch: Launch, make: Any, opened: Any) -> None:
-    with opened(launch, CI="true") as archive:
+@pytest.mark.parametrize(("wish", "environ"), [(AUTO, {"CI": "true"}), (USE, {})])
+def test_ci_and_who_says_so_use_an_archive_but_make_none(
+    launch: Launch, make: Any, opened: Any, wish: str, environ: dict[str, str]
+) -> None:
+    with opened(launch, wish, **environ) as archive:
         assert archive.java_options == ""
     make(launch)
-    with opened(launch, CI="true") as archive:
+    with opened(launch, wish, **environ) as archive:
         assert "SharedArchiveFile" in archive.java_options
 
 
@@ -325,7 +329,7 @@ def test_the_caller_decides_then_the_environment() -> None:
     assert require_wish(None, {}) == AUTO
     assert require_wish(None, said) == NO
     assert require_wish("new", said) == NEW
-    with pytest.raises(ConfigError, match="archive must be one of auto, new, no, not 'maybe'"):
+    with pytest.raises(ConfigError, match="archive must be one of auto, use, new, no, not 'maybe'"):
         require_wish("maybe", {})
     with pytest.raises(ConfigError, match="EMBEDKAFKA_SPARK_ARCHIVE must be"):
         require_wish(None, {"EMBEDKAFKA_SPARK_ARCHIVE": "maybe"})
