@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from embedkafka.runtime.arguments import require_known
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.spark.connector.missing import explaining_missing_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,6 +48,7 @@ class KafkaTopic(Protocol):
         """`subscribe` with the topic's name, and `kafka.*` options that say how to connect."""
 
 
+@explaining_missing_connector()
 def topic_to_df(
     spark: "SparkSession",
     bootstrap_servers: str,
@@ -72,6 +74,7 @@ def topic_to_df(
     return _decoded(frame, schema=schema, binary=binary)
 
 
+@explaining_missing_connector()
 def write_df(
     df: "DataFrame",
     bootstrap_servers: str,
@@ -85,6 +88,7 @@ def write_df(
     to_records(df, key=key).write.format("kafka").options(**chosen).save()
 
 
+@explaining_missing_connector()
 def stream(
     spark: "SparkSession",
     topic: KafkaTopic,
@@ -99,6 +103,7 @@ def stream(
     return _decoded(frame, schema=schema, binary=binary)
 
 
+@explaining_missing_connector()
 def stream_columns(
     spark: "SparkSession",
     topic: KafkaTopic,
@@ -137,6 +142,7 @@ def stream_columns(
     return columns
 
 
+@explaining_missing_connector()
 def run_available_now(
     df: "DataFrame",
     sink: KafkaTopic,

@@ -43,7 +43,7 @@ from pytest_embedkafka.options import (
     shares_spark,
 )
 from pytest_embedkafka.plain_imports import PLAIN_IMPORTS
-from pytest_embedkafka.reporting import hide_frames, paint, sections
+from pytest_embedkafka.reporting import explain, hide_frames, paint, sections
 from pytest_embedkafka.run_page import RunPage
 from pytest_embedkafka.sharing import SharedCluster
 from pytest_embedkafka.skips import skipping_on_connect, summary_line
@@ -192,6 +192,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds cluster, queries and the end of Spark's log to the report of a failure."""
     hide_frames(call.excinfo)
+    explain(call.excinfo)
     report = yield
     if report.when == "call":
         item.stash[HAS_PASSED] = report.passed

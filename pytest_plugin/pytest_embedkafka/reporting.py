@@ -3,6 +3,7 @@
 Owner: none; the hooks of `plugin` call it.
 """
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,14 @@ def _is_about_the_test(excinfo: "pytest.ExceptionInfo[BaseException] | None") ->
     error = None if excinfo is None else excinfo.value
     about_test = EmbedKafkaError | pytest.skip.Exception
     return isinstance(error, about_test) and not isinstance(error, BackgroundFailure)
+
+
+def explain(excinfo: "pytest.ExceptionInfo[BaseException] | None") -> None:
+    """Says the way out below Spark's error about a session of the test's own, without Kafka."""
+    if excinfo is not None and "pyspark" in sys.modules:
+        from embedkafka.spark.connector.missing import explain_missing_connector
+
+        explain_missing_connector(excinfo.value)
 
 
 def sections(item: pytest.Item, live: Live) -> Iterator[tuple[str, str]]:

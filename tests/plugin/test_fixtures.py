@@ -199,7 +199,9 @@ def test_the_report_is_about_the_test_and_its_frames(pytester: pytest.Pytester, 
     assert "embedkafka/cluster/" not in shown, "frames of the library"
 
 
-def test_the_report_has_sparks_log_of_this_test_alone(pytester: pytest.Pytester, run: Any) -> None:
+def test_the_report_has_sparks_log_of_this_test_and_the_way_to_the_connector(
+    pytester: pytest.Pytester, run: Any
+) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -223,15 +225,22 @@ def test_the_report_has_sparks_log_of_this_test_alone(pytester: pytest.Pytester,
 
         def test_quiet(spark):
             assert False
+
+        def test_without_connector(spark):
+            import pyspark
+            raise RuntimeError("Failed to find data source: kafka. Please deploy it.")
         """
     )
     result = run()
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=1, failed=3)
     result.stdout.fnmatch_lines(["*- Spark log -*", "WARN of this test"])
     shown = result.stdout.str()
     assert "WARN of the start" not in shown
     assert "WARN of another test" not in shown
     assert shown.count("- Spark log -") == 1, "one without lines is left out"
+    result.stdout.fnmatch_lines(
+        ["E*Failed to find data source: kafka*", "E*`embedkafka spark-jars`*"]
+    )
 
 
 def test_the_report_tells_of_groups_transactions_records_and_requests(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from embedkafka.runtime.arguments import require_int, require_known
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, InvalidArgument
+from embedkafka.spark.connector.missing import explaining_missing_connector
 from embedkafka.spark.delivery.counting import choose_examples, count_kinds, count_partitions
 from embedkafka.spark.delivery.examples import read_examples
 from embedkafka.spark.delivery.fingerprints import Look, Selector, Transform, describe
@@ -113,6 +114,7 @@ def assert_delivered(
     return delivery
 
 
+@explaining_missing_connector()
 def _compare(source: Look, sink: Look, *, ordered: bool | None, examples: int) -> Delivery:
     looks = {SOURCE: source, SINK: sink}
     names = {side: look.origin.name for side, look in looks.items()}
