@@ -169,6 +169,7 @@ class ClusterState:
         self, topic: str, partition: int, holds: Callable[[PartitionStatus], bool]
     ) -> Probe:
         """`holds` is true for the partition, and every broker within reach knows its state."""
+        self.require_partition(topic, partition)
 
         def probe() -> str | None:
             status = self.require_partition(topic, partition)

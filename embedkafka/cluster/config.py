@@ -1,6 +1,7 @@
 """`ClusterConfig` and `TopicSpec`: a user's settings, checked at once, with defaults for tests."""
 
 import itertools
+import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -8,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.runtime.arguments import (
+    MAX_INT16,
+    MAX_INT32,
     Refusal,
+    find_text_fault,
     require_int,
     require_known,
     require_mapping,
+    require_path,
     require_text,
+    shown,
 )
 from embedkafka.runtime.failures import ConfigError, ConfigWarning, InvalidArgument
 from embedkafka.runtime.topic_names import name_fault
@@ -29,6 +35,8 @@ from embedkafka.server.config.topic import parse_topic_settings
 if TYPE_CHECKING:
     from embedkafka.cluster.access.security import Security
 
+_MOST: Final = 1000
+"""Brokers, and log directories of each: a process cannot hold more."""
 _PACKAGE: Final = __name__.partition(".")[0]
 
 TEST_DEFAULTS: Final[Mapping[str, object]] = {
@@ -90,9 +98,11 @@ class TopicSpec:
     """Topic settings by Kafka's names, such as `{"cleanup.policy": "compact"}`."""
 
     def __post_init__(self) -> None:
-        require_int("partitions", self.partitions, least=1, refusal=ConfigError)
+        require_int("partitions", self.partitions, least=1, most=MAX_INT32, refusal=ConfigError)
         if self.replication is not None:
-            require_int("replication", self.replication, least=1, refusal=ConfigError)
+            require_int(
+                "replication", self.replication, least=1, most=MAX_INT16, refusal=ConfigError
+            )
         _require_settings(self.config, '{"retention.ms": 60000}')
         parse_topic_settings(self.config)
 
@@ -130,15 +140,15 @@ class ClusterConfig:
     """How clients log in and what they may do. None leaves that to the settings."""
 
     def __post_init__(self) -> None:
-        require_int("brokers", self.brokers, least=1, refusal=ConfigError)
-        require_int("log_dirs", self.log_dirs, least=1, refusal=ConfigError)
+        require_int("brokers", self.brokers, least=1, most=_MOST, refusal=ConfigError)
+        require_int("log_dirs", self.log_dirs, least=1, most=_MOST, refusal=ConfigError)
         last_port = 65_536 - self.brokers
         require_int("port", self.port, least=0, most=last_port, refusal=ConfigError)
         require_text("host", self.host, refusal=ConfigError)
         if self.zookeeper is not None:
             require_text("zookeeper", self.zookeeper, refusal=ConfigError)
-        if self.data_dir is not None and not isinstance(self.data_dir, Path):
-            raise ConfigError(f"data_dir must be a path, got {self.data_dir!r}")
+        if self.data_dir is not None:
+            require_path("data_dir", self.data_dir, refusal=ConfigError)
         self._require_racks()
         _require_settings(self.config, '{"num.partitions": 3}')
         self._require_listeners()
@@ -164,7 +174,8 @@ class ClusterConfig:
 
         if not isinstance(self.security, Security):
             raise ConfigError(
-                f'security must be Security(users={{"alice": "a-secret"}}), got {self.security!r}'
+                f'security must be Security(users={{"alice": "a-secret"}}), '
+                f"got {shown(self.security)}"
             )
         return listener_settings(self.security, self.config)
 
@@ -193,7 +204,9 @@ class ClusterConfig:
             return
         is_list = isinstance(self.racks, Sequence) and not isinstance(self.racks, str)
         if not is_list or not all(isinstance(rack, str) for rack in self.racks):
-            raise ConfigError(f'racks must be a list such as ["a", "b"], got {self.racks!r}')
+            raise ConfigError(f'racks must be a list such as ["a", "b"], got {shown(self.racks)}')
+        for rack in filter(None, self.racks):
+            require_text("a rack", rack, refusal=ConfigError)
         if len(self.racks) != self.brokers:
             raise ConfigError(
                 f"racks must have one entry for each of the {self.brokers} brokers, got "
@@ -205,7 +218,7 @@ class ClusterConfig:
         for name, spec in self.topics.items():
             require_topic_name(name, refusal=ConfigError)
             if not isinstance(spec, TopicSpec):
-                require_int(f"topics[{name!r}]", spec, least=1, refusal=ConfigError)
+                require_int(f"topics[{name!r}]", spec, least=1, most=MAX_INT32, refusal=ConfigError)
 
 
 def broker_settings(
@@ -229,13 +242,22 @@ def require_topic_name(name: object, *, refusal: Refusal = InvalidArgument) -> s
     text = require_text("a topic's name", name, refusal=refusal)
     fault = name_fault(text)
     if fault is not None:
-        raise refusal(f"{text!r} cannot be a topic's name: {fault}")
+        raise refusal(f"{shown(text)} cannot be a topic's name: {fault}")
     return text
 
 
 def _require_settings(config: object, example: str) -> None:
-    for name in require_mapping("config", config, example, refusal=ConfigError):
-        require_text("the name of a setting", name, refusal=ConfigError)
+    for name, value in require_mapping("config", config, example, refusal=ConfigError).items():
+        text = require_text("the name of a setting", name, refusal=ConfigError)
+        require_setting_value(text, value)
+
+
+def require_setting_value(name: str, value: object) -> None:
+    """Refuses what is no value of any setting: `str` would make text of it, as of None."""
+    if not isinstance(value, str | int | float | list | tuple | os.PathLike):
+        raise ConfigError(f"{name} must be text, a number or a list, got {shown(value)}")
+    if isinstance(value, str) and (fault := find_text_fault(value)):
+        raise ConfigError(f"{name} {fault}, got {shown(value)}")
 
 
 def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str, str]) -> None:

@@ -33,7 +33,14 @@ from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.names import parse_api, parse_error
 from embedkafka.net.client import BrokerClient
-from embedkafka.runtime.arguments import require_int, require_number, require_text
+from embedkafka.runtime.arguments import (
+    MAX_INT32,
+    require_int,
+    require_number,
+    require_path,
+    require_text,
+    shown,
+)
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
     ClusterClosed,
@@ -130,7 +137,11 @@ class EmbeddedKafka:
             brokers=brokers,
             config={} if config is None else config,
             topics={} if topics is None else topics,
-            data_dir=Path(data_dir) if isinstance(data_dir, str) else data_dir,
+            data_dir=(
+                None
+                if data_dir is None
+                else require_path("data_dir", data_dir, refusal=ConfigError)
+            ),
             host=host,
             port=port,
             racks=racks,
@@ -556,9 +567,16 @@ class EmbeddedKafka:
             name = f"{self._rng.getrandbits(64):016x}"
         relative = Path(require_text("name", name))
         if relative.is_absolute() or ".." in relative.parts:
-            raise InvalidArgument(f"name must be a path below the scratch directory, got {name!r}")
+            raise InvalidArgument(
+                f"name must be a path below the scratch directory, got {shown(name)}"
+            )
         path = resources.directory.path / _SCRATCH / relative
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgument(
+                f"no directory can have the name {shown(name)}: {error.strerror}"
+            ) from error
         return str(path)
 
     # -- brokers
@@ -680,7 +698,7 @@ class EmbeddedKafka:
             snapshot = snapshots.find(snapshot)
         if not isinstance(snapshot, Snapshot):
             raise InvalidArgument(
-                f"snapshot must be what `kafka.snapshot()` returned, got {snapshot!r}"
+                f"snapshot must be what `kafka.snapshot()` returned, got {shown(snapshot)}"
             )
         with removing_topics(self._require_brokers()):
             snapshots.restore(snapshot)
@@ -1004,6 +1022,7 @@ class EmbeddedKafka:
 
         Raises:
             InvalidArgument: there is no such topic.
+            EmbedKafkaError: the coordinator refused, as it does for an id that is too long.
         """
         return self._client_view().lag(group, topic)
 
@@ -1251,7 +1270,7 @@ class EmbeddedKafka:
             EmbedKafkaError: the topic has that many partitions, or more.
         """
         self._state.require_topic(topic)
-        require_int("count", count, least=1)
+        require_int("count", count, least=1, most=MAX_INT32)
         self._admin.create_partitions(topic, count)
         self._await_topics({topic: count})
         self._require_clients().on_partitions(topic, count)
@@ -1427,13 +1446,15 @@ def _fault_choices(brokers: Brokers) -> "Mapping[str, Choose]":
 
 def _require_mark(since: Mark | None) -> Mark | None:
     if since is not None and not isinstance(since, Mark):
-        raise InvalidArgument(f"since must be what `kafka.mark()` returned, got {since!r}")
+        raise InvalidArgument(f"since must be what `kafka.mark()` returned, got {shown(since)}")
     return since
 
 
 def _require_ids(name: str, ids: Collection[int], brokers: Brokers) -> frozenset[int]:
     if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Collection):
-        raise InvalidArgument(f"{name} must be a set of broker ids such as {{1, 2}}, got {ids!r}")
+        raise InvalidArgument(
+            f"{name} must be a set of broker ids such as {{1, 2}}, got {shown(ids)}"
+        )
     return frozenset(brokers.require(broker_id).id for broker_id in ids)
 
 

@@ -21,7 +21,14 @@ from embedkafka.explore.schedule import Arrival, Schedule, plain
 from embedkafka.explore.shrink import Shrunk, shrink
 from embedkafka.explore.terms import StepKind, terms_of
 from embedkafka.explore.verdict import canonical, differences, summary
-from embedkafka.runtime.arguments import require_int, require_known, require_number
+from embedkafka.runtime.arguments import (
+    MAX_INT64,
+    require_int,
+    require_known,
+    require_list,
+    require_number,
+    shown,
+)
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 from embedkafka.runtime.values import dataclass, field
 from embedkafka.spark.execution import require_driver
@@ -35,6 +42,7 @@ Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
 SEED_VARIABLE: Final = "EMBEDKAFKA_EXPLORE_SEED"
 """The environment variable in which the pytest plugin passes `--explore-seed`."""
 
+_LONGEST_SEED: Final = 100
 _SHOWN: Final = 1000
 _SHOWN_RECORDS: Final = 10
 
@@ -122,7 +130,10 @@ def explore(
     require_int("shrink_runs", shrink_runs, least=0, refusal=ConfigError)
     require_number("timeout_s", timeout_s, refusal=ConfigError)
     require_driver(spark, "explore")
-    left_out = {_require_kind(name) for name in without}
+    left_out = {
+        _require_kind(name)
+        for name in require_list("without", without, '["kill"]', refusal=ConfigError)
+    }
     chosen = _Seed.parse(os.environ.get(SEED_VARIABLE) or seed)
     feeds = read_inputs(inputs, seed=chosen.base)
     readers = require_outputs(outputs)
@@ -326,7 +337,7 @@ def _records(original: Schedule, shortest: Schedule) -> str:
     return f" and {count} records" if len(shortest.arrivals) < count else ""
 
 
-def _require_kind(name: str) -> StepKind:
+def _require_kind(name: object) -> StepKind:
     known = {kind.value: kind for kind in StepKind}
     return known[require_known("kind of step", name, known, refusal=ConfigError)]
 
@@ -342,10 +353,16 @@ class _Seed:
     def parse(given: int | str | None) -> "_Seed":
         if given is None:
             return _Seed(base=Random().getrandbits(32), number=None)
-        base, slash, number = str(given).partition("/")
-        if not base.isdecimal() or (slash and not number.isdecimal()):
-            raise ConfigError(f'seed must be a number, or two such as "7/3", got {given!r}')
+        is_number = isinstance(given, int) and 0 <= given <= MAX_INT64
+        text = str(given) if is_number else given if isinstance(given, str) else ""
+        base, slash, number = text.partition("/")
+        if not _is_number(base) or (slash and not _is_number(number)):
+            raise ConfigError(f'seed must be a number, or two such as "7/3", got {shown(given)}')
         return _Seed(base=int(base), number=int(number) if slash else None)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _LONGEST_SEED
 
 
 def _shown(ran: Ran) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from embedkafka.explore.plain_rows import plain_row
 from embedkafka.explore.schedule import Arrival
-from embedkafka.runtime.arguments import require_int, require_number
+from embedkafka.runtime.arguments import require_int, require_number, shown
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 
@@ -78,7 +78,7 @@ def read_inputs(inputs: Mapping[str, object], *, seed: int) -> dict[str, Feed]:
     """
     if not isinstance(inputs, Mapping) or not inputs:
         raise ConfigError(
-            f'inputs must be a mapping such as {{"orders": [{{"sku": "a"}}]}}, got {inputs!r}'
+            f'inputs must be a mapping such as {{"orders": [{{"sku": "a"}}]}}, got {shown(inputs)}'
         )
     return {name: _feed(name, given, seed) for name, given in inputs.items()}
 
@@ -109,7 +109,7 @@ def _items(name: str, records: object, seed: int) -> list[object]:
     if isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
         raise ConfigError(
             f"the records of {name} must be a list, a Path to JSON lines or a hypothesis strategy "
-            f"for a list, got {records!r}"
+            f"for a list, got {shown(records)}"
         )
     return [plain_row(item) for item in records]
 

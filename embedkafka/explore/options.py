@@ -8,6 +8,7 @@ that a job calls will do.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from embedkafka.runtime.arguments import require_int, require_text
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass, field, replace
 
@@ -50,6 +51,7 @@ class Options:
         Args:
             name: its name in the job.
         """
+        _name(name)
         if self.topics and name not in self.topics:
             raise ConfigError(
                 f"the job asks for the topic {name!r}, which is neither an input nor an output "
@@ -92,7 +94,7 @@ class Options:
         Args:
             name: tells the queries of a job apart.
         """
-        return f"{self.directory}/checkpoints/{name}"
+        return f"{self.directory}/checkpoints/{_name(name)}"
 
     def path(self, name: str) -> str:
         """A file or directory for the job's output.
@@ -100,7 +102,7 @@ class Options:
         Args:
             name: tells the outputs of a job apart.
         """
-        return f"{self.directory}/{name}"
+        return f"{self.directory}/{_name(name)}"
 
     def table(self, name: str) -> str:
         """The `queryName` of a query into a table in memory.
@@ -108,7 +110,7 @@ class Options:
         Args:
             name: tells the tables of a job apart.
         """
-        return f"{name}{self.suffix}"
+        return f"{_name(name)}{self.suffix}"
 
     def limited(self, records: int) -> "Options":
         """The same options, with batches of at most so many records of each topic.
@@ -116,4 +118,9 @@ class Options:
         Args:
             records: `maxOffsetsPerTrigger`.
         """
+        require_int("records", records, least=1, refusal=ConfigError)
         return replace(self, source={**self.source, "maxOffsetsPerTrigger": str(records)})
+
+
+def _name(name: object) -> str:
+    return require_text("name", name, refusal=ConfigError)

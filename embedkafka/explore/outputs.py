@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from embedkafka.explore.options import Options
 from embedkafka.explore.plain_rows import plain_row
 from embedkafka.explore.verdict import NO_KEY, Items, canonical
+from embedkafka.runtime.arguments import require_function, shown
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark import assertions
@@ -98,7 +99,7 @@ class Rows:
         if isinstance(found, Mapping):
             return dict(found)
         if isinstance(found, str | bytes) or not isinstance(found, Iterable):
-            raise ConfigError(f"an output must give rows or a mapping, got {found!r}")
+            raise ConfigError(f"an output must give rows or a mapping, got {shown(found)}")
         return [plain_row(row) for row in found]
 
     def items(self, found: Mapping[object, object] | Sequence[object]) -> Items:
@@ -185,7 +186,11 @@ def rows(function: Callable[..., object], *, key: str | None = None) -> Output:
             list of rows or mappings, or a mapping.
         key: the column by which rows are compared.
     """
-    parameters = inspect.signature(function).parameters.values()
+    require_function("function", function, "the session", refusal=ConfigError)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError as error:  # one of Python's own has none
+        raise ConfigError(f"function must be one of yours, got {shown(function)}") from error
     takes_options = len([each for each in parameters if each.kind is not each.KEYWORD_ONLY]) > 1
 
     def call(spark: "SparkSession", options: Options) -> object:
@@ -202,7 +207,8 @@ def require_outputs(outputs: object) -> dict[str, Output]:
     """
     if not isinstance(outputs, Mapping) or not outputs:
         raise ConfigError(
-            f'outputs must be a mapping such as {{"revenue": latest_by_key()}}, got {outputs!r}'
+            f'outputs must be a mapping such as {{"revenue": latest_by_key()}}, '
+            f"got {shown(outputs)}"
         )
     return {name: _require_output(name, output) for name, output in outputs.items()}
 
@@ -214,7 +220,7 @@ def _require_output(name: str, output: Any) -> Output:
         return rows(output)
     raise ConfigError(
         f"the output {name} must be one of latest_by_key(), all_records(), table(), files(), or a "
-        f"function of the session, got {output!r}"
+        f"function of the session, got {shown(output)}"
     )
 
 

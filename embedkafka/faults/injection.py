@@ -22,7 +22,13 @@ from embedkafka.faults.request_faults import (
 )
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
+from embedkafka.runtime.arguments import (
+    require_int,
+    require_known,
+    require_number,
+    require_text,
+    shown,
+)
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import BrokerId
 
@@ -310,7 +316,9 @@ class Faults:
         self, source: int | str, target: int | None
     ) -> tuple[BrokerId | str, BrokerId | None]:
         if isinstance(source, str) and source != CLIENTS:
-            raise InvalidArgument(f"source must be a broker's id or {CLIENTS!r}, got {source!r}")
+            raise InvalidArgument(
+                f"source must be a broker's id or {CLIENTS!r}, got {shown(source)}"
+            )
         start = source if isinstance(source, str) else self._require_broker(source)
         end = None if target is None else self._require_broker(target)
         if start == end:
@@ -328,7 +336,7 @@ class Faults:
             require_int("partition", where.get("partition"), least=0)
         when = where.get("when")
         if when is not None and not callable(when):
-            raise InvalidArgument(f"when must be a function of a request, got {when!r}")
+            raise InvalidArgument(f"when must be a function of a request, got {shown(when)}")
         return Target(
             api=api,
             broker=None if broker is None else self._require_broker(broker),
@@ -347,7 +355,7 @@ def _frequency(where: RequestFilter) -> Frequency:
     goes_on = nth is not None or "probability" in where
     times = where.get("times", None if goes_on else 1)
     if require_number("probability", probability) > 1:
-        raise InvalidArgument(f"probability must be from 0 to 1, got {probability!r}")
+        raise InvalidArgument(f"probability must be from 0 to 1, got {shown(probability)}")
     return Frequency(
         after=require_int("after", where.get("after", 0), least=0),
         times=None if times is None else require_int("times", times, least=1),

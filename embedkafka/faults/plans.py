@@ -11,11 +11,13 @@ Not here: what the steps do to the cluster (`cluster.fault_steps`).
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from embedkafka.runtime.arguments import require_int, require_known
+from embedkafka.runtime.arguments import require_function, require_int, require_known, require_list
 from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
 from embedkafka.runtime.values import dataclass
+
+_MOST_STEPS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ class FaultPlan:
         Args:
             during: what the test does at each step.
         """
+        require_function("during", during, "")
         for step in self.steps:
             with step:
                 during()
@@ -108,12 +111,9 @@ def make_plan(
 ) -> FaultPlan:
     """A plan of `steps` happenings out of those that `allow` names, or of all."""
     require_int("seed", seed)
-    require_int("steps", steps, least=1)
-    if isinstance(allow, str):
-        raise InvalidArgument(f"allow must be a list of names such as ['kill'], got {allow!r}")
-    allowed = sorted(choices) if allow is None else list(allow)
-    for name in allowed:
-        require_known("fault for a plan", name, choices)
+    require_int("steps", steps, least=1, most=_MOST_STEPS)
+    given = sorted(choices) if allow is None else require_list("allow", allow, "['kill']")
+    allowed = [require_known("fault for a plan", name, choices) for name in given]
     if not allowed:
         raise InvalidArgument(f"allow must name one fault at least, of {', '.join(choices)}")
     rng = random.Random(seed)

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from embedkafka.page.document import live_page
 from embedkafka.page.source import PageSource
-from embedkafka.runtime.failures import EmbedKafkaError, Failures, InvalidArgument
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures, InvalidArgument
 from embedkafka.runtime.local_http import LOOPBACK, LocalHandler, LocalHttpServer
 from embedkafka.runtime.threads import end_thread, start_thread
 
@@ -34,7 +34,11 @@ class PageServer:
         self._is_closed = False
         self._token = secrets.token_urlsafe(24)
         self._failures = Failures()
-        self._server = LocalHttpServer(port, self._handler())
+        try:
+            self._server = LocalHttpServer(port, self._handler())
+        except OSError as error:
+            source.close()
+            raise ConfigError(f"cannot serve the page on {LOOPBACK}:{port}: {error}") from error
         self._thread = start_thread(
             "ek-page-server", lambda: self._server.serve_forever(0.1), self._failures
         )

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
+from embedkafka.runtime.arguments import shown
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.real_time import RealTime, wall_s
 
@@ -337,9 +338,8 @@ def _forward_ms(ms: float, seconds: float, minutes: float, hours: float, days: f
         ("hours", hours),
         ("days", days),
     ):
-        is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-        if not is_number:
-            raise InvalidArgument(f"{name} must be a number, got {value!r}")
+        if not isinstance(value, int | float) or not abs(value) < math.inf:
+            raise InvalidArgument(f"{name} must be a number, got {shown(value)}")
         if abs(value) > LATEST_MS:
             raise InvalidArgument(f"{name} leads beyond the year 9999, where the clock ends")
     total = ms + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
@@ -361,7 +361,7 @@ def _epoch_ms(moment: "datetime") -> int:
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise InvalidArgument(
             "to must be a datetime with a time zone, such as "
-            f"datetime(2030, 1, 1, tzinfo=UTC), got {moment!r}"
+            f"datetime(2030, 1, 1, tzinfo=UTC), got {shown(moment)}"
         )
     return round(moment.timestamp() * 1000)
 

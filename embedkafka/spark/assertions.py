@@ -11,6 +11,12 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from embedkafka.runtime.arguments import (
+    require_attribute,
+    require_function,
+    require_list,
+    require_number,
+)
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark.differences import FoundRow, find_difference, show
@@ -193,6 +199,10 @@ def assert_stream(
         StreamingQueryException: the job failed.
         AwaitTimeout: the job did not end in that time.
     """
+    require_attribute("kafka", kafka, "topic", "a cluster")
+    require_attribute("spark", spark, "createDataFrame", "a SparkSession")
+    require_function("job", job, "streaming DataFrames")
+    require_number("timeout_s", timeout_s)
     inputs = dict(given) if isinstance(given, Mapping) else {"": given}
     schemas = dict(schema) if isinstance(schema, Mapping) else dict.fromkeys(inputs, schema)
     if missing := sorted(inputs.keys() - schemas.keys()):
@@ -217,6 +227,7 @@ def read_records(
     topic: ReadableTopic, schema: "str | StructType | None" = None
 ) -> list[DecodedRecord]:
     """The topic's committed records, by partition and offset, decoded as `latest_by_key` says."""
+    require_attribute("topic", topic, "read", "a topic's handle")
     if schema is not None:
         return _parse_records(topic, schema)
     return [
@@ -259,10 +270,10 @@ def _run(
 
 
 def _rows(rows: "Iterable[Any] | DataFrame") -> list[Any]:
-    if isinstance(rows, str | bytes | Mapping):
-        raise ConfigError(f"rows must be a list, got {rows!r}")
     given: Any = rows
-    return list(given.collect() if hasattr(given, "collect") else given)
+    if hasattr(given, "collect"):  # a DataFrame
+        return list(given.collect())
+    return require_list("rows", given, '[{"id": 1}]', refusal=ConfigError)
 
 
 def _row(row: Any, names: Sequence[str] | None) -> Any:

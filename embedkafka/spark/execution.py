@@ -10,6 +10,7 @@ Not here: waiting and deciding (`queries`).
 
 from typing import TYPE_CHECKING, Any, Final
 
+from embedkafka.runtime.arguments import require_attribute
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.spark.offsets import parse_offsets
@@ -173,6 +174,7 @@ def find_execution(query: "StreamingQuery") -> Execution | None:
 
 def require_execution(query: "StreamingQuery", use: str) -> Execution:
     """The same; raises `NotOnSparkConnect` for a query of Spark Connect."""
+    require_attribute("query", query, "awaitTermination", "a StreamingQuery")
     execution = find_execution(query)
     if execution is None:
         raise NotOnSparkConnect(use)

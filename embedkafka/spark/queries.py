@@ -16,7 +16,7 @@ Not here: what Spark tells only in its JVM (`execution`), offsets (`offsets`).
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from embedkafka.runtime.arguments import require_number
+from embedkafka.runtime.arguments import require_attribute, require_list, require_number
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 from embedkafka.runtime.ids import TopicPartition
@@ -74,6 +74,7 @@ def drain(
             what is missing.
         ConfigError: it has no Kafka source.
     """
+    require_attribute("query", query, "awaitTermination", "a StreamingQuery")
     deadline_ms = REAL_TIME.monotonic_ms() + require_number("timeout_s", timeout_s) * 1000
     execution = find_execution(query)
     ends = _find_ends(query, execution, topics, timeout_s)
@@ -163,7 +164,7 @@ def _find_ends(
 ) -> dict[TopicPartition, int]:
     sources: list[dict[str, str]]
     if topics is not None:
-        sources = [{k.lower(): v for k, v in each.spark_options().items()} for each in topics]
+        sources = [_options_of(each) for each in require_list("topics", topics, "[orders]")]
     elif execution is None:
         raise ConfigError(
             "a query of Spark Connect does not tell which topics it reads: `drain(query, "
@@ -181,6 +182,12 @@ def _find_ends(
         for partition, end in end_offsets(source, timeout_s).items():
             ends[partition] = max(end, ends.get(partition, 0))
     return ends
+
+
+def _options_of(topic: Any) -> dict[str, str]:
+    """Any: a topic's handle, which is checked here."""
+    require_attribute("an entry of topics", topic, "spark_options", "a topic's handle")
+    return {key.lower(): value for key, value in topic.spark_options().items()}
 
 
 def _positions(query: "StreamingQuery", execution: Execution | None) -> Sequence[Offsets]:

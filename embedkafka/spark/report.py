@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from embedkafka.runtime.arguments import require_attribute
 from embedkafka.spark.execution import Execution, find_execution
 from embedkafka.spark.offsets import end_offsets, parse_offsets
 
@@ -36,6 +37,7 @@ def progress(query: "StreamingQuery") -> str:
     Args:
         query: a query, running or ended.
     """
+    require_attribute("query", query, "recentProgress", "a StreamingQuery")
     batches: Sequence[Any] = query.recentProgress
     return progress_table(batches)
 
@@ -129,6 +131,7 @@ def _ends(execution: Execution) -> dict[Any, int]:
 
 
 def _batches(query: "StreamingQuery") -> Iterator[str]:
+    require_attribute("query", query, "recentProgress", "a StreamingQuery")
     batches: Sequence[Any] = query.recentProgress
     yield from progress_table(batches[-_BATCHES:]).splitlines()
 

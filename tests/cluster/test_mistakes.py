@@ -2,9 +2,11 @@
 
 import errno
 import inspect
+import math
 import os
 import re
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from embedkafka import (
     Logins,
     Message,
     Metrics,
+    Security,
     Snapshot,
     SystemClock,
     Topic,
@@ -39,10 +42,13 @@ from embedkafka import (
 )
 
 ACL = Acl.allow("job", "READ", topic="orders")
+#: Any: they get arguments of wrong types.
+ANY_ACL: Any = Acl
+ANY_SECURITY: Any = Security
 
 CONSTRUCTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"brokers": "3"}, r"brokers must be a whole number from 1 on, got '3'"),
-    ({"brokers": 0}, r"brokers must be .* from 1 on, got 0"),
+    ({"brokers": "3"}, r"brokers must be a whole number from 1 to 1000, got '3'"),
+    ({"brokers": 0}, r"brokers must be .* from 1 to 1000, got 0"),
     ({"brokers": True}, r"brokers must be .* got True"),
     ({"brokers": 2.5}, r"brokers must be .* got 2.5"),
     ({"config": ["num.partitions=3"]}, r"config must be a mapping such as .*num.partitions"),
@@ -52,11 +58,19 @@ CONSTRUCTIONS: list[tuple[dict[str, Any], str]] = [
     ({"config": {"broker.id": "first"}}, r"first for configuration broker.id"),
     ({"config": {"advertised.listeners": "here"}}, r"'here' is not NAME://host:port"),
     ({"topics": ["orders"]}, r'topics must be a mapping such as {"orders": 3}'),
-    ({"topics": {"orders": "3"}}, r"topics\['orders'\] must be a whole number from 1 on, got '3'"),
+    (
+        {"topics": {"orders": "3"}},
+        r"topics\['orders'\] must be a whole number from 1 to 2147483647, got '3'",
+    ),
     ({"topics": {"orders": 0}}, r"topics\['orders'\] must be .* got 0"),
     ({"topics": {"": 1}}, r"a topic's name must be text"),
     ({"topics": {"my orders": 1}}, r"'my orders' cannot be a topic's name: .*characters"),
     ({"data_dir": 5}, r"data_dir must be a path, got 5"),
+    ({"data_dir": ""}, r"data_dir must be a path, got ''"),
+    ({"data_dir": "a\0b"}, r"data_dir must be a path that a file can have, got 'a\\x00b'"),
+    ({"config": {"num.partitions": math.nan}}, r"NaN for configuration num.partitions"),
+    ({"config": {"broker.rack": None}}, r"broker.rack must be text, a number or a list, got None"),
+    ({"config": {"broker.rack": "\ud800"}}, r"broker.rack cannot be written as UTF-8"),
     ({"host": ""}, r"host must be text that is not empty"),
     ({"host": 7}, r"host must be text .* got 7"),
     ({"port": "9092"}, r"port must be a whole number from 0 to 65535, got '9092'"),
@@ -73,7 +87,7 @@ CONSTRUCTIONS: list[tuple[dict[str, Any], str]] = [
 ]
 
 SPECS: list[tuple[dict[str, Any], str]] = [
-    ({"partitions": 0}, r"partitions must be a whole number from 1 on, got 0"),
+    ({"partitions": 0}, r"partitions must be a whole number from 1 to 2147483647, got 0"),
     ({"partitions": "3"}, r"partitions must be .* got '3'"),
     ({"replication": 0}, r"replication must be .* got 0"),
     ({"replication": "all"}, r"replication must be .* got 'all'"),
@@ -99,11 +113,16 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.metrics().total("Sice"), "no metric 'Sice'; did you mean 'Size'")
     ],
     EmbeddedKafka.report: [
-        (lambda kafka: kafka.report(since=1), r"since must be what `kafka.mark\(\)` returned")
+        (lambda kafka: kafka.report(listener=5), r"the listener must be text, got 5"),
+        (lambda kafka: kafka.report(since=1), r"since must be what `kafka.mark\(\)` returned"),
     ],
     EmbeddedKafka.open_ui: [
         (lambda kafka: kafka.open_ui(port="x"), "port must be .* from 0 to 65535, got 'x'"),
         (lambda kafka: kafka.open_ui(port=-1), "port must be .* got -1"),
+        (
+            lambda kafka: kafka.open_ui(port=busy_port(kafka), browser=False),
+            "cannot serve the page",
+        ),
     ],
     EmbeddedKafka.lag: [
         (lambda kafka: kafka.lag(""), "group must be text"),
@@ -163,6 +182,8 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.scratch_dir(5), r"name must be text"),
         (lambda kafka: kafka.scratch_dir("../elsewhere"), r"below the scratch directory"),
         (lambda kafka: kafka.scratch_dir("/elsewhere"), r"below the scratch directory"),
+        (lambda kafka: kafka.scratch_dir("a\0b"), r"name cannot contain NUL"),
+        (lambda kafka: kafka.scratch_dir("a" * 300), os.strerror(errno.ENAMETOOLONG)),
     ],
     EmbeddedKafka.broker: [
         (lambda kafka: kafka.broker(9), r"no broker 9; there are 1, 2"),
@@ -282,7 +303,13 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     Topic.send: [
         (lambda kafka: orders(kafka).send(5), r"value must be text, bytes or None, got 5"),
         (lambda kafka: orders(kafka).send({"a": 1}), r"`send_json` writes other values"),
-        (lambda kafka: orders(kafka).send("v", key=5), r"key must be text, bytes or None"),
+        (lambda kafka: orders(kafka).send("v", key=5), r"got 5; encode it first, with `str`"),
+        (lambda kafka: orders(kafka).send("\ud800"), r"value cannot be written as UTF-8"),
+        (lambda kafka: orders(kafka).send("v", key="\ud800"), r"key cannot be written as UTF-8"),
+        (lambda kafka: orders(kafka).send("v", headers={"\ud800": "a"}), r"name cannot be written"),
+        (lambda kafka: orders(kafka).send("v", headers={"a\0b": "a"}), r"cannot contain NUL"),
+        (lambda kafka: orders(kafka).send("v", partition=2**31), r"from 0 to 2147483647"),
+        (lambda kafka: orders(kafka).send("v", timestamp_ms=2**63), r"to 9223372036854775807"),
         (lambda kafka: orders(kafka).send("v", partition=-1), r"partition must be .* got -1"),
         (lambda kafka: orders(kafka).send("v", partition="0"), r"partition must be .* got '0'"),
         (lambda kafka: orders(kafka).send("v", partition=9), r"partition"),
@@ -294,6 +321,7 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: orders(kafka).send("v", timestamp_ms="now"), r"timestamp_ms must be"),
     ],
     Topic.send_json: [
+        (lambda kafka: orders(kafka).send_json({}, key=5), r"got 5; encode it first, with `str`"),
         (lambda kafka: orders(kafka).send_json(object()), r"cannot be written as JSON"),
         (lambda kafka: orders(kafka).send_json({}, partition=-1), r"partition must be"),
     ],
@@ -317,6 +345,7 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: orders(kafka).read(-1), r"records to wait for must be .* got -1"),
         (lambda kafka: orders(kafka).read(timeout_s=-1), r"timeout_s must be"),
         (lambda kafka: orders(kafka).read(isolation="serial"), r"no isolation level 'serial'"),
+        (lambda kafka: orders(kafka).read(isolation=5), r"isolation level must be text, got 5"),
     ],
     Topic.read_json: [
         (lambda kafka: orders(kafka).read_json("3"), r"records to wait for must be .* got '3'"),
@@ -430,7 +459,10 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     Faults.plan: [
         (lambda kafka: kafka.faults.plan(allow=["kil"]), r"did you mean kill\?"),
         (lambda kafka: kafka.faults.plan(allow=["partition"]), r"no fault for a plan 'partition'"),
-        (lambda kafka: kafka.faults.plan(allow="kill"), r"a list of names such as"),
+        (
+            lambda kafka: kafka.faults.plan(allow="kill"),
+            r"allow must be a list such as .'kill'., got 'kill'",
+        ),
         (lambda kafka: kafka.faults.plan(allow=[]), r"must name one fault at least"),
         (lambda kafka: kafka.faults.plan(steps=0), r"steps must be .* got 0"),
         (lambda kafka: kafka.faults.plan(seed="7"), r"seed must be .* got '7'"),
@@ -486,6 +518,10 @@ def orders(kafka: Any) -> Any:
     return kafka.existing_topic("orders")
 
 
+def busy_port(kafka: Any) -> int:
+    return int(kafka.broker(1).address.rpartition(":")[2])
+
+
 def error(kafka: Any, **where: Any) -> Any:
     return kafka.faults.error("FETCH", "UNKNOWN_SERVER_ERROR", **where)
 
@@ -509,6 +545,29 @@ def test_a_cluster_that_cannot_be(cls: type[Any], arguments: dict[str, Any], mat
         cls(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: ANY_SECURITY(users=[]), r'needs passwords: users={"alice": "a-secret"}'),
+        (
+            lambda: ANY_SECURITY(users={"a": "b"}, super_users=5),
+            r"super_users must be a list such as",
+        ),
+        (lambda: ANY_SECURITY(users={"a": "b\0"}), r"the password of user a cannot contain NUL"),
+        (
+            lambda: ANY_ACL.allow(5, "READ", topic="x"),
+            r"user must be text that is not empty, got 5",
+        ),
+        (lambda: ANY_ACL.allow("a", 5, topic="x"), r"operation must be text .* got 5"),
+        (lambda: ANY_ACL.allow("a", "READ", topic=5), r"the TOPIC of an ACL must be text .* got 5"),
+        (lambda: ANY_ACL.allow("a", "READ", topic="x", host=5), r"host must be text .* got 5"),
+    ],
+)
+def test_security_that_cannot_be(make: Callable[[], object], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        make()
+
+
 @pytest.mark.parametrize(("arguments", "match"), SPECS, ids=str)
 def test_a_topic_that_cannot_be(arguments: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
@@ -530,6 +589,7 @@ def test_a_call_that_cannot_be(
     with pytest.raises(EmbedKafkaError, match=match):
         call(kafka)
     assert kafka.faults._requests._faults == ()
+    assert not [each for each in threading.enumerate() if each.name.startswith("ek-page")]
 
 
 def test_every_public_method_with_arguments_is_tried() -> None:
@@ -631,12 +691,12 @@ def test_these_errors_are_value_errors_too() -> None:
 COMMANDS: list[tuple[list[str], str]] = [
     ([], "the following arguments are required: COMMAND"),
     (["serv"], "invalid choice: 'serv'"),
-    (["serve", "--brokers", "0"], "brokers must be a whole number from 1 on, got 0"),
+    (["serve", "--brokers", "0"], "brokers must be a whole number from 1 to 1000, got 0"),
     (["serve", "--brokers", "three"], "--brokers: invalid int value: 'three'"),
     (["serve", "--port", "99999"], "port must be a whole number from 0 to 65535, got 99999"),
     (["serve", "--topic", ":3"], "':3' is not NAME[:PARTITIONS[:REPLICATION]]"),
     (["serve", "--topic", "a:many"], "'a:many' is not NAME[:PARTITIONS[:REPLICATION]]"),
-    (["serve", "--topic", "a:0"], "partitions must be a whole number from 1 on, got 0"),
+    (["serve", "--topic", "a:0"], "partitions must be a whole number from 1 to 2147483647, got 0"),
     (["serve", "--topic", "a b"], "'a b' cannot be a topic's name"),
     (["serve", "--config", "num.partitions"], "'num.partitions' is not KEY=VALUE"),
     (["serve", "--config", "num.partition=3"], "did you mean num.partitions"),

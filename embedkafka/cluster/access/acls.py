@@ -1,11 +1,15 @@
 """`kafka.acls`: the cluster's ACLs, changed without a client, and what they refused."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from embedkafka.cluster.brokers import Brokers
+from embedkafka.runtime.arguments import require_list, shown
 from embedkafka.runtime.failures import ConfigError, InvalidArgument
 from embedkafka.security.acl.acls import Acl
 from embedkafka.security.acl.authorizer import AclAuthorizer, Refusal
+
+_EXAMPLE: Final = '[Acl.allow("job", "READ", topic="orders")]'
 
 
 class Acls:
@@ -41,7 +45,7 @@ class Acls:
 
     def replace(self, acls: Iterable[Acl]) -> None:
         """Makes `acls` the only ones."""
-        wanted = set(_require_acls(acls))
+        wanted = set(_require_acls(require_list("acls", acls, _EXAMPLE)))
         self._change(added=wanted, removed=set(self.all()) - wanted)
 
     def refusals(self) -> list[Refusal]:
@@ -74,7 +78,8 @@ def _require_acls(acls: Iterable[object]) -> list[Acl]:
     for acl in acls:
         if not isinstance(acl, Acl):
             raise InvalidArgument(
-                f'each must be an Acl such as Acl.allow("job", "READ", topic="orders"), got {acl!r}'
+                f'each must be an Acl such as Acl.allow("job", "READ", topic="orders"), '
+                f"got {shown(acl)}"
             )
         found.append(acl)
     return found

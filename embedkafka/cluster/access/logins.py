@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from embedkafka.cluster.access.security import BROKERS_USER, MadeCertificates
 from embedkafka.cluster.brokers import Brokers
+from embedkafka.runtime.arguments import require_text
 from embedkafka.runtime.failures import ConfigError, InvalidArgument
 from embedkafka.security.credentials import ScramCredentials
 from embedkafka.security.principals import KafkaPrincipal
@@ -40,6 +41,7 @@ class Logins:
         Raises:
             InvalidArgument: the user has no credentials.
         """
+        require_text("user", user)
         credentials = self._credentials()
         revoked = [credentials.delete(user, mechanism) for mechanism in HASHES]
         revoked += [one.revoke(user) for one in self._authentications()]
@@ -53,7 +55,9 @@ class Logins:
         Raises:
             InvalidArgument: the mechanism is not one of SCRAM's, or the name is not ASCII.
         """
-        if mechanism not in HASHES:
+        require_text("user", user)
+        require_text("password", password)
+        if not isinstance(mechanism, str) or mechanism not in HASHES:
             raise InvalidArgument(f"mechanism must be one of {', '.join(HASHES)}")
         if not can_log_in(user):
             raise InvalidArgument(f"user {user!r} could never log in: names in SCRAM are ASCII")
@@ -65,6 +69,7 @@ class Logins:
         Raises:
             InvalidArgument: the user has no tokens.
         """
+        require_text("owner", owner)
         tokens = self._running()[0].tokens
         found = [one for one in tokens.all() if one.owner.name == owner] if tokens else []
         if tokens is None or not found:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from embedkafka.cluster.access.control_plane import join_super_users, new_secret
 from embedkafka.cluster.access.user_names import common_name, file_name, mapping_rules
+from embedkafka.runtime.arguments import find_text_fault, require_text, shown
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
@@ -76,8 +77,7 @@ class Security:
         self._require_users()
         if self.acls is not None:
             _require_acls(self.acls)
-        if isinstance(self.super_users, str):
-            raise ConfigError(f'super_users must be a list such as ["{self.super_users}"]')
+        _require_names("super_users", self.super_users)
         for name in self.super_users:
             if ";" in name:
                 raise ConfigError(
@@ -109,12 +109,10 @@ class Security:
         if isinstance(self.users, str) or not isinstance(self.users, Mapping | Sequence):
             raise ConfigError('users must be a mapping such as {"alice": "a-secret"}')
         if needs_passwords and not isinstance(self.users, Mapping):
-            raise ConfigError(
-                f'{self.mechanism} needs passwords: users={{"{self.names[0]}": "a-secret"}}'
-            )
+            name = self.names[0] if self.names else "alice"
+            raise ConfigError(f'{self.mechanism} needs passwords: users={{"{name}": "a-secret"}}')
         for name in self.users:
-            if not isinstance(name, str) or not name:
-                raise ConfigError("the name of a user must be a text that is not empty")
+            require_text("the name of a user", name, refusal=ConfigError)
             if not name.isprintable():
                 raise ConfigError(f"the name of user {name!r} has a character that cannot be shown")
             if self.uses_scram and not can_log_in(name):
@@ -125,8 +123,8 @@ class Security:
             if name == BROKERS_USER:
                 raise ConfigError(f"{BROKERS_USER} is the user that brokers log in as")
             password = find_password(self, name)
-            if needs_passwords and not (isinstance(password, str) and password):
-                raise ConfigError(f"the password of user {name} must be a text that is not empty")
+            if needs_passwords:
+                _require_password(name, password)
 
 
 def listener_settings(security: Security, given: Mapping[str, object]) -> dict[str, object]:
@@ -318,16 +316,32 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
+def _require_names(name: str, names: object) -> None:
+    if not isinstance(names, list | tuple | set | frozenset):
+        raise ConfigError(f'{name} must be a list such as ["alice"], got {shown(names)}')
+    for one in names:
+        require_text(f"an entry of {name}", one, refusal=ConfigError)
+
+
+def _require_password(user: str, password: object) -> None:
+    """Does not show it."""
+    if not isinstance(password, str) or not password:
+        raise ConfigError(f"the password of user {user} must be a text that is not empty")
+    if fault := find_text_fault(password):
+        raise ConfigError(f"the password of user {user} {fault}")
+
+
 def _require_acls(acls: object) -> None:
     from embedkafka.security.acl.acls import Acl
 
     if not isinstance(acls, list | tuple) or not all(isinstance(acl, Acl) for acl in acls):
         raise ConfigError(
-            f'acls must be a list such as [Acl.allow("job", "READ", topic="orders")], got {acls!r}'
+            f'acls must be a list such as [Acl.allow("job", "READ", topic="orders")], '
+            f"got {shown(acls)}"
         )
 
 
 def _require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
         hint = "; leave out `security` for plain text" if value == PLAINTEXT else ""
-        raise ConfigError(f"{name} must be one of {', '.join(allowed)}, got {value!r}{hint}")
+        raise ConfigError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}{hint}")

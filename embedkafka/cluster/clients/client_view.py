@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cluster.clients.group_status import GroupMember, GroupStatus, lag_of
 from embedkafka.cluster.cluster_state import PartitionStatus
-from embedkafka.runtime.arguments import require_text
+from embedkafka.runtime.arguments import require_text, shown
 from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.spark.offsets import ask_ends
@@ -141,8 +141,13 @@ class ClientView:
 
     def lag(self, group: str, topic: str | None) -> dict[TopicPartition, int]:
         """How far the group is behind, for what it committed, or for all of a topic."""
+        from confluent_kafka import KafkaException
+
         require_text("group", group)
-        committed = self.committed(group)
+        try:
+            committed = self.committed(group)
+        except KafkaException as error:
+            raise EmbedKafkaError(f"cannot ask for the group {shown(group)}: {error}") from error
         if topic is None:
             return lag_of(committed, self._known_ends(committed))
         partitions = self.partitions(require_text("topic", topic))

@@ -62,6 +62,8 @@ class ClientWaits:
         """Waits until the group is at most `lag` records behind, over all its partitions."""
         require_text("group", group)
         require_int("lag", lag, least=0)
+        if topic is not None:
+            require_text("topic", topic)
 
         def probe() -> str | None:
             committed = self._view.committed(group)

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.clients.message import Message
 from embedkafka.cluster.clients.query_watching import watch_queries
-from embedkafka.runtime.arguments import require_int, require_known, require_number, require_text
+from embedkafka.runtime.arguments import (
+    MAX_INT32,
+    MAX_INT64,
+    require_int,
+    require_known,
+    require_number,
+    require_text,
+    shown,
+)
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import (
     AwaitTimeout,
@@ -34,6 +42,8 @@ Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
 FindSettings = Callable[[str], "tuple[ClientSettings, str]"]
 Enough = Callable[[list[Message]], object]
 
+_OTHER_VALUES = "; `send_json` writes other values"
+_OTHER_KEYS = "; encode it first, with `str` or `json.dumps`"
 _POLL_S = 0.1
 _SHOWN = 3  # records in the message of a timeout
 _SEND_TIMEOUT_S = 30.0
@@ -113,16 +123,16 @@ class Clients:
         """Writes one record and waits until all in-sync replicas have it."""
         record = {
             "topic": topic,
-            "value": _encoded("value", value),
-            "key": _encoded("key", key),
+            "value": _encoded("value", value, _OTHER_VALUES),
+            "key": _encoded("key", key, _OTHER_KEYS),
             "partition": -1,
             "headers": _header_list(headers),
             "timestamp": 0,
         }
         if partition is not None:
-            record["partition"] = require_int("partition", partition, least=0)
+            record["partition"] = _require_partition("partition", partition)
         if timestamp_ms is not None:
-            record["timestamp"] = require_int("timestamp_ms", timestamp_ms, least=0)
+            record["timestamp"] = require_int("timestamp_ms", timestamp_ms, least=0, most=MAX_INT64)
         return self._send(topic, [record])[0]
 
     def send_values(
@@ -137,18 +147,21 @@ class Clients:
         """Writes a record for each value; all of them, or it raises."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise InvalidArgument(
-                f'values must be a list such as ["a", "b"], got {values!r}; `send` takes one value'
+                f'values must be a list such as ["a", "b"], got {shown(values)}; `send` takes '
+                "one value"
             )
-        records = [{"topic": topic, "value": _encoded("value", value)} for value in values]
+        records = [
+            {"topic": topic, "value": _encoded("value", value, _OTHER_VALUES)} for value in values
+        ]
         if keys is not None:
             for record, key in _pairs(records, "keys", keys):
-                record["key"] = _encoded("key", key)
+                record["key"] = _encoded("key", key, _OTHER_KEYS)
         if headers is not None:
             for record, own in _pairs(records, "headers", headers):
                 record["headers"] = _header_list(own)
         if partitions is not None:
             for record, partition in _pairs(records, "partitions", partitions):
-                record["partition"] = require_int("a partition", partition, least=0)
+                record["partition"] = _require_partition("a partition", partition)
         return self._send(topic, records)
 
     def read(
@@ -500,7 +513,7 @@ def _without_deleted(consumer: Any, messages: list[Message]) -> list[Message]:
 def _pairs(records: list[dict[str, Any]], name: str, given: Iterable[Any]) -> Iterator[Any]:
     """Each record with its own; raises `InvalidArgument` if there is not one for each."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise InvalidArgument(f"{name} must be a list with one entry per value, got {given!r}")
+        raise InvalidArgument(f"{name} must be a list with one entry per value, got {shown(given)}")
     own = list(given)
     if len(own) != len(records):
         raise InvalidArgument(f"there are {len(records)} values and {len(own)} {name}")
@@ -521,14 +534,21 @@ def _enough(until: int | Enough | None) -> Enough | None:
     return lambda messages: len(messages) >= count
 
 
-def _encoded(name: str, value: Bytes) -> bytes | None:
-    if isinstance(value, str):
-        return value.encode()
+def _require_partition(name: str, partition: int) -> int:
+    return require_int(name, partition, least=0, most=MAX_INT32)
+
+
+def _encoded(name: str, value: Bytes, advice: str = "") -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
-    raise InvalidArgument(
-        f"{name} must be text, bytes or None, got {value!r}; `send_json` writes other values"
-    )
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} must be text, bytes or None, got {shown(value)}{advice}")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{name} cannot be written as UTF-8, got {shown(value)}: {error.reason}"
+        ) from error
 
 
 def _header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
@@ -539,7 +559,8 @@ def _header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f'headers must be a mapping such as {{"id": "1"}} or a list of pairs, got {headers!r}'
+            f'headers must be a mapping such as {{"id": "1"}} or a list of pairs, '
+            f"got {shown(headers)}"
         ) from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from embedkafka.runtime.arguments import require_int
+from embedkafka.runtime.arguments import require_int, shown
 from embedkafka.runtime.failures import InvalidArgument
 
 From = int | Mapping[int, int] | datetime
@@ -20,7 +20,7 @@ def require_from(from_: object) -> From | None:
         return None
     if isinstance(from_, datetime):
         if from_.tzinfo is None:
-            raise InvalidArgument(f"from_ must have a time zone, got {from_!r}")
+            raise InvalidArgument(f"from_ must have a time zone, got {shown(from_)}")
         return from_
     if isinstance(from_, Mapping):
         return {

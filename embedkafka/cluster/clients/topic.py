@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.clients.clients import Bytes, Clients, Headers
 from embedkafka.cluster.clients.message import Message
+from embedkafka.runtime.arguments import require_attribute
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.spark import frames
@@ -319,7 +320,7 @@ class Topic:
             ConfigError: there is no column `key`.
         """
         self._clients.require_open()
-        _require_attribute("df", df, "write", "a DataFrame")
+        require_attribute("df", df, "write", "a DataFrame")
         frames.write_df(
             df,
             self.bootstrap_servers,
@@ -346,7 +347,7 @@ class Topic:
             options: further options of the source, such as `{"includeHeaders": True}`.
         """
         self._clients.require_open()
-        _require_attribute("spark", spark, "read", "a SparkSession")
+        require_attribute("spark", spark, "read", "a SparkSession")
         return frames.topic_to_df(
             spark,
             self.bootstrap_servers,
@@ -393,7 +394,7 @@ class Topic:
                 have one name, or the session has no Avro.
         """
         self._clients.require_open()
-        _require_attribute("spark", spark, "readStream", "a SparkSession")
+        require_attribute("spark", spark, "readStream", "a SparkSession")
         return frames.stream_columns(
             spark,
             self,
@@ -404,9 +405,3 @@ class Topic:
             timestamp=timestamp,
             options=options,
         )
-
-
-def _require_attribute(name: str, value: object, attribute: str, what: str) -> None:
-    """Checks an object of PySpark without importing it."""
-    if not hasattr(value, attribute):
-        raise InvalidArgument(f"{name} must be {what}, got {value!r}")

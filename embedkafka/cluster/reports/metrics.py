@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from embedkafka.cluster.reports.description import views_by_partition
 from embedkafka.cluster.reports.report import Asked, ask
+from embedkafka.runtime.arguments import require_text
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import BrokerId
 
@@ -51,7 +52,7 @@ class Metrics:
         Raises:
             InvalidArgument: no metric has this name.
         """
-        if name not in NAMES:
+        if require_text("name", name) not in NAMES:
             import difflib  # only a wrong name needs it
 
             near = difflib.get_close_matches(name, NAMES, n=1)

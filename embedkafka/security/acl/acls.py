@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
+from embedkafka.runtime.arguments import require_text, shown
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.security.acl.operations import SUPPORTED_OPERATIONS, AclOperation, ResourceType
@@ -84,15 +85,17 @@ class Acl:
             ResourceType.GROUP: group,
             ResourceType.TRANSACTIONAL_ID: transactional_id,
             ResourceType.DELEGATION_TOKEN: delegation_token,
-            ResourceType.USER: of_user if of_user in (None, "", WILDCARD) else _principal(of_user),
+            ResourceType.USER: (
+                of_user if of_user in (None, "", WILDCARD) else _principal("of_user", of_user)
+            ),
             ResourceType.CLUSTER: CLUSTER_NAME if cluster else None,
         }
         resource = _only_resource(names, prefixed=prefixed)
         return cls(
-            principal=_principal(user),
+            principal=_principal("user", user),
             operation=_operation(operation, resource.resource_type),
             resource=resource,
-            host=host,
+            host=require_text("host", host, refusal=ConfigError),
         )
 
     @classmethod
@@ -187,7 +190,8 @@ def _applies(resource: ResourcePattern, name: str) -> bool:
     return resource.name in (name, WILDCARD)
 
 
-def _principal(user: str) -> str:
+def _principal(name: str, value: object) -> str:
+    user = require_text(name, value, refusal=ConfigError)
     return user if user.startswith(f"{USER}:") else f"{USER}:{user}"
 
 
@@ -199,9 +203,9 @@ def _only_resource(names: Mapping[ResourceType, str | None], *, prefixed: bool) 
             f"delegation_token=, of_user= or cluster=True, not {len(given)} of them"
         )
     ((kind, name),) = given
-    if not name:
+    if name == "":
         raise ConfigError(f"the {kind.name} of an ACL needs a name; '*' means every one")
-    if "/" in name:
+    if "/" in require_text(f"the {kind.name} of an ACL", name, refusal=ConfigError):
         raise ConfigError(f"{name!r} contains a slash, which Kafka's ACL znodes cannot hold")
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     return ResourcePattern(kind, name, pattern)
@@ -209,8 +213,9 @@ def _only_resource(names: Mapping[ResourceType, str | None], *, prefixed: bool) 
 
 def _operation(name: str, kind: ResourceType) -> AclOperation:
     supported = (AclOperation.ALL, *SUPPORTED_OPERATIONS[kind])
+    wanted = require_text("operation", name, refusal=ConfigError).upper().replace(" ", "_")
     for operation in supported:
-        if operation.name == name.upper().replace(" ", "_"):
+        if operation.name == wanted:
             return operation
     listed = ", ".join(operation.name for operation in supported)
-    raise ConfigError(f"{name!r} is no operation on a {kind.name}: use {listed}")
+    raise ConfigError(f"{shown(name)} is no operation on a {kind.name}: use {listed}")

@@ -14,6 +14,7 @@ from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 
+_LONG_DIGITS: Final = 100  # with leading zeros; a long has 19 without
 MAX_DOUBLE = 1.7976931348623157e308
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
@@ -102,7 +103,8 @@ class ConfigKey:
     def _whole_number(self, text: str) -> int:
         limit = {ConfigType.INT: MAX_INT, ConfigType.SHORT: 2**15 - 1}.get(self.type, MAX_LONG)
         digits = text[1:] if text[:1] in ("+", "-") else text
-        number = int(text) if digits.isdecimal() else limit + 1  # Python also takes underscores
+        # Python also takes underscores, and refuses thousands of digits with an error of its own.
+        number = int(text) if digits.isdecimal() and len(digits) < _LONG_DIGITS else limit + 1
         if not -limit - 1 <= number <= limit:
             raise self._invalid(text, f"Not a number of type {self.type.name}")
         return number
@@ -132,8 +134,8 @@ def _format_double(value: float) -> str:
     """Java's format: with an exponent from ten million up and below a thousandth."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     digits, _, exponent = f"{value:.16e}".partition("e")
     shortest = next(
         text

@@ -6,7 +6,7 @@ Not here: how records are matched (`matching`) and what of a record counts (`fin
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from embedkafka.runtime.arguments import require_int, require_known
+from embedkafka.runtime.arguments import require_int, require_known, shown
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, InvalidArgument
 from embedkafka.spark.connector.missing import explaining_missing_connector
 from embedkafka.spark.delivery.counting import choose_examples, count_kinds, count_partitions
@@ -183,7 +183,7 @@ def _origin(
         topic, options = handle.name, {**own, **reading}
     else:
         raise InvalidArgument(
-            f"the {side} must be a topic, a topic's name or a DataFrame, got {given!r}"
+            f"the {side} must be a topic, a topic's name or a DataFrame, got {shown(given)}"
         )
     if _BOOTSTRAP not in options:
         raise InvalidArgument(f"where is topic {topic}? Pass bootstrap_servers=")
