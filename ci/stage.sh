@@ -38,7 +38,7 @@ case "${1-}" in
     # make nightly
     slow) make slow ;;
     tours) tests tests/wire --oracle -m slow -k "apache and (tour or damaged)" --ignore tests/wire/test_admin_tour.py ;;
-    drawn) tests tests/unit tests/cluster/test_wrong_values.py --new-examples ;;
+    drawn) tests tests/unit tests/cluster/test_wrong_values.py tests/cluster/test_wrong_commands.py --new-examples ;;
     shuffled) tests tests/unit tests/wire tests/cluster --shuffle ;;
     no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
     hasty) tests tests/wire tests/cluster --hasty -m "not java and not slow and not spark" ;;

@@ -20,9 +20,20 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
-from embedkafka.runtime.failures import ConfigError, ConfigWarning, EmbedKafkaError
+from embedkafka.runtime.failures import (
+    ConfigError,
+    ConfigWarning,
+    EmbedKafkaError,
+    InvalidArgument,
+)
 from embedkafka.runtime.properties import parse_properties
-from embedkafka.terminal.commands import add_reach_options, add_terminal_commands
+from embedkafka.terminal.commands import (
+    add_reach_options,
+    add_terminal_commands,
+    path,
+    port_number,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from embedkafka import EmbeddedKafka, Security, TopicSpec
@@ -48,17 +59,12 @@ _NOT_FOUND: Final = 127
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns the exit code."""
-    own, command = _split_command(sys.argv[1:] if arguments is None else list(arguments))
-    parser = _parser()
-    parsed = parser.parse_args(own)
-    if (parsed.run is _up) != (command is not None):
-        parser.error("only `up` takes a command, and needs one: embedkafka up [options] -- command")
-    parsed.command = command
+    parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         with _warnings_as_lines():
             code: int = parsed.run(parsed)
-    except ConfigError as error:
+    except (ConfigError, InvalidArgument) as error:
         return _complain(error, code=2)
     except (EmbedKafkaError, OSError) as error:
         return _complain(error, code=1)
@@ -131,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     broker.set_defaults(run=_broker)
     serve.add_argument(
         "--metrics-port",
-        type=int,
+        type=port_number,
         metavar="P",
         help="serve metrics for Prometheus at http://127.0.0.1:P/metrics; 0 takes a free port "
         "(default: serve none)",
@@ -153,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     dump.add_argument(
         "path",
-        type=Path,
+        type=path,
         metavar="PATH",
         help="a log file, or the directory of a partition, a broker or a whole --data-dir",
     )
@@ -283,7 +289,7 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--users-file",
-        type=Path,
+        type=path,
         metavar="FILE",
         help="further users, a line NAME=PASSWORD for each: other programs cannot see these in "
         "the list of processes",
@@ -313,7 +319,7 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--properties",
-        type=Path,
+        type=path,
         metavar="FILE",
         help="broker settings in the format of server.properties",
     )
@@ -327,7 +333,7 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--data-dir",
-        type=Path,
+        type=path,
         metavar="D",
         help="keep the data in this directory (default: keep nothing)",
     )
@@ -362,12 +368,12 @@ def _add_audit_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--examples",
-        type=int,
+        type=whole_number,
         default=5,
         metavar="N",
         help="how many examples of each kind of fault to show (default: 5)",
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the result as a page too")
+    parser.add_argument("--html", type=path, metavar="FILE", help="write the result as a page too")
     parser.add_argument(
         "--option",
         type=_setting,
@@ -610,12 +616,24 @@ def _is_known(name: str, file: Path) -> bool:
     return False
 
 
-def _split_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:
-    """The arguments before the first `--`, and those after it."""
-    if "--" not in arguments:
-        return arguments, None
-    at = arguments.index("--")
-    return arguments[:at], arguments[at + 1 :] or None
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """Also takes what follows `--`, for `up` and `produce`, and values that follow options.
+
+    argparse takes values where the first of them is, or none is, and no others.
+    """
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    own, rest = arguments[:at], arguments[at + 1 :]
+    parser = _parser()
+    parsed, further = parser.parse_known_args(own)
+    if "values" in parsed and not any(value.startswith("-") for value in further):
+        parsed.values += [*further, *rest]
+        return parsed
+    if further:
+        parser.error(f"unrecognized arguments: {' '.join(further)}")
+    if bool(rest) != (parsed.run is _up):
+        parser.error("only `up` takes a command, and needs one: embedkafka up [options] -- command")
+    parsed.command = rest
+    return parsed
 
 
 def _setting(text: str) -> tuple[str, str]:

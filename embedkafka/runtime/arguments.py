@@ -60,7 +60,7 @@ def require_text(name: str, value: object, *, refusal: Refusal = InvalidArgument
     """`value`, if it is text that is not empty and that every client can write."""
     if not isinstance(value, str) or not value:
         raise refusal(f"{name} must be text that is not empty, got {shown(value)}")
-    if fault := find_text_fault(value):
+    if fault := _find_name_fault(value):
         raise refusal(f"{name} {fault}, got {shown(value)}")
     return value
 
@@ -113,6 +113,12 @@ def find_text_fault(text: str) -> str | None:
     except UnicodeEncodeError:
         return "cannot be written as UTF-8, for it contains half of a surrogate pair"
     return None
+
+
+def _find_name_fault(text: str) -> str | None:
+    if len(text) > MAX_INT16:
+        return f"cannot be longer than {MAX_INT16} characters in Kafka's protocol"
+    return find_text_fault(text)
 
 
 def shown(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cluster.clients.client_view import ClientView
 from embedkafka.cluster.clients.clients import Clients
+from embedkafka.runtime.arguments import require_text, shown
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.properties import parse_properties
@@ -46,7 +47,7 @@ def require_bootstrap(*given: str | None) -> str:
             "which cluster? Say --bootstrap host:port,..., or set "
             f"{' or '.join(_VARIABLES)}, as `embedkafka up` does for its command"
         )
-    return found
+    return require_text("--bootstrap", found, refusal=ConfigError)
 
 
 def topic_lines(reach: Reach, topic: str | None) -> Iterator[str]:
@@ -154,13 +155,19 @@ def record_line(message: Any, *, as_json: bool) -> str:
 def produce(
     reach: Reach, topic: str, values: Sequence[str], *, separator: str | None
 ) -> Iterator[str]:
-    """Writes each value, or each line of stdin; says where the records are."""
+    """Writes each value, or each line of stdin; says where the records are.
+
+    Bytes that are not UTF-8 are written as they are.
+    """
     reach.view().statuses(topic)  # raises if there is no such topic
+    between = None if separator is None else os.fsencode(separator)
+    if between == b"":
+        raise ConfigError("--key-separator must be text that is not empty")
     clients = Clients(reach.bootstrap_servers, settings=reach.settings)
     try:
-        for line in values or _lines_of_stdin():
-            key, found, value = line.partition(separator) if separator else ("", "", line)
-            sent = clients.send(topic, value if found or not separator else line, key=key or None)
+        for number, line in enumerate(map(os.fsencode, values) if values else _lines(), 1):
+            key, value = (None, line) if between is None else _split(line, between, number)
+            sent = clients.send(topic, value, key=key)
             yield f"{topic}-{sent.partition} at {sent.offset}"
     finally:
         clients.close()
@@ -174,8 +181,20 @@ def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _lines_of_stdin() -> Iterable[str]:
-    return (line.rstrip("\n") for line in sys.stdin)
+def _lines() -> Iterable[bytes]:
+    lines = () if sys.stdin is None else sys.stdin.buffer  # None: it was closed before
+    return (line.removesuffix(b"\n").removesuffix(b"\r") for line in lines)
+
+
+def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes, bytes]:
+    """Key and value. Kafka's console producer refuses a line without the separator, too."""
+    key, found, value = line.partition(separator)
+    if not found:
+        raise ConfigError(
+            f"no key separator in line {number}: {shown(_text(line))}. The lines before it are "
+            "written"
+        )
+    return key, value
 
 
 def _text(data: bytes | None) -> str | None:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embedkafka.runtime.arguments import MAX_INT64, require_path
+from embedkafka.runtime.failures import InvalidArgument
+
 if TYPE_CHECKING:
     from embedkafka.terminal.client import Reach
 
@@ -40,18 +43,21 @@ def add_terminal_commands(
     tail.add_argument(
         "--from-start", action="store_true", help="begin with the first record, not the next one"
     )
-    tail.add_argument("--count", type=int, metavar="N", help="end after this many records")
+    tail.add_argument("--count", type=whole_number, metavar="N", help="end after this many records")
     tail.add_argument("--json", action="store_true", help="print one JSON object per line")
     tail.set_defaults(run=_tail)
     produce = subcommands.add_parser(
         "produce",
         help="write records to a topic",
-        description="Writes the values given, or each line of stdin, and prints where they are.",
+        description="Writes the values given, or each line of stdin, and prints where they are. "
+        "Values that begin with a dash follow `--`.",
     )
     produce.add_argument("topic", metavar="TOPIC", help="the topic to write to")
     produce.add_argument("values", nargs="*", metavar="VALUE", help="a record's value")
     produce.add_argument(
-        "--key-separator", metavar="TEXT", help="what is before this text is the record's key"
+        "--key-separator",
+        metavar="TEXT",
+        help="what is before this text is the record's key; each value must contain it",
     )
     produce.set_defaults(run=_produce)
     ui = subcommands.add_parser(
@@ -60,7 +66,7 @@ def add_terminal_commands(
         description="Serves a page on 127.0.0.1 with topics, records as they come, groups and "
         "partitions, and prints its address. Ends with Ctrl-C.",
     )
-    ui.add_argument("--port", type=int, default=0, metavar="P", help="the page's port")
+    ui.add_argument("--port", type=port_number, default=0, metavar="P", help="the page's port")
     ui.add_argument("--no-browser", action="store_true", help="only print the address")
     ui.set_defaults(run=_ui)
     for parser in (topics, groups, tail, produce, ui):
@@ -74,6 +80,31 @@ def add_terminal_commands(
     doctor.set_defaults(run=_doctor)
 
 
+def port_number(text: str) -> int:
+    """The type of an option."""
+    return _number(text, most=65_535, what="a port, from 0 to 65535")
+
+
+def whole_number(text: str) -> int:
+    """The type of an option."""
+    return _number(text, most=MAX_INT64, what="a whole number from 0 on")
+
+
+def _number(text: str, *, most: int, what: str) -> int:
+    is_number = text.isdecimal() and len(text) <= len(str(most))
+    if not is_number or int(text) > most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return int(text)
+
+
+def path(text: str) -> Path:
+    """The type of an option. An empty one would be the current directory."""
+    try:
+        return require_path("it", text)
+    except InvalidArgument as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def add_reach_options(parser: argparse.ArgumentParser) -> None:
     """Where the cluster is, and how a client may reach it."""
     parser.add_argument(
@@ -84,7 +115,7 @@ def add_reach_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--client-config",
-        type=Path,
+        type=path,
         metavar="FILE",
         help="settings of the Java client, such as security.protocol, as a properties file",
     )
@@ -129,7 +160,8 @@ def _produce(parsed: argparse.Namespace) -> int:
     return _print(
         lambda: produce(
             reach_of(parsed), parsed.topic, parsed.values, separator=parsed.key_separator
-        )
+        ),
+        to_the_end=True,
     )
 
 
@@ -162,11 +194,17 @@ def _doctor(parsed: argparse.Namespace) -> int:
     return 1 if is_fatal else 0
 
 
-def _print(lines: Callable[[], Iterable[str]]) -> int:
-    try:
-        for line in lines():
+def _print(lines: Callable[[], Iterable[str]], *, to_the_end: bool = False) -> int:
+    """Prints the lines, until there are no more or no one reads them.
+
+    With `to_the_end` all of them are made in any case: each stands for something that is done.
+    """
+    for line in lines():
+        try:
             print(line, flush=True)
-    except BrokenPipeError:
-        # The reader has closed the pipe, and Python must not try to flush again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:
+            # The reader has closed the pipe, and Python must not try to flush again when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not to_the_end:
+                break
     return 0

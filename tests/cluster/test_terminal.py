@@ -1,5 +1,6 @@
 """`embedkafka topics | groups | tail | produce | doctor | --version`, as people use them."""
 
+import io
 import json
 import os
 import subprocess
@@ -39,6 +40,47 @@ def test_what_is_produced_is_listed_and_read(
     assert ask(kafka, "tail", "orders", "--from-start", "--count", "1", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["key"], record["value"], record["offset"]) == ("k", "one", 0)
+
+
+def test_all_of_stdin_is_written_although_no_one_reads_the_answers(kafka: EmbeddedKafka) -> None:
+    written = kafka.topic("written")
+    reader, writer = os.pipe()
+    os.close(reader)
+    lines = [b"line %d" % number for number in range(20)]
+    done = subprocess.run(
+        [sys.executable, "-m", "embedkafka.cli", "produce", "written"],
+        env={**os.environ, "EMBEDKAFKA_BOOTSTRAP": kafka.bootstrap_servers},
+        input=b"\n".join([*lines, b"not UTF-8 \xff\r", b""]),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=True,
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert [record.value for record in written.read()] == [*lines, b"not UTF-8 \xff"]
+
+
+def test_a_value_may_begin_with_a_dash(kafka: EmbeddedKafka) -> None:
+    numbers = kafka.topic("numbers")
+    where = ["--bootstrap", kafka.bootstrap_servers]
+    assert cli.main(["produce", "numbers", *where, "1", "--", "-5", "--", "x"]) == 0
+    assert [record.text for record in numbers.read()] == ["1", "-5", "--", "x"]
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["produce", "numbers", *where, "-5"])
+
+
+def test_a_line_without_its_key_separator_ends_it(
+    kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = kafka.topic("pairs")
+    lines = io.TextIOWrapper(io.BytesIO(b"k=v=w\n=no key\nplain line\nk=never\n"))
+    monkeypatch.setattr(sys, "stdin", lines)
+    assert ask(kafka, "produce", "pairs", "--key-separator", "=") == 2
+    assert "no key separator in line 3: 'plain line'" in capsys.readouterr().err
+    assert [(record.key, record.text) for record in pairs.read()] == [
+        (b"k", "v=w"),
+        (b"", "no key"),
+    ]
 
 
 def test_groups_are_listed_with_their_lag(

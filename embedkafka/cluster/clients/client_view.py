@@ -111,6 +111,7 @@ class ClientView:
 
     def group(self, group: str) -> GroupStatus:
         """A group; one that does not exist is "Dead"."""
+        require_text("group", group)
         described = self._describe(group)
         committed = self.committed(group)
         ends = self._known_ends(committed)

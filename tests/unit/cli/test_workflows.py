@@ -22,5 +22,5 @@ def test_there_are_commands_to_check() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_in_a_workflow_is_understood(command: str) -> None:
-    own, behind = cli._split_command(shlex.split(command))
-    assert cli._parser().parse_args(own).run is (cli._up if behind else cli._spark_jars)
+    parsed = cli._parse(shlex.split(command))
+    assert parsed.run is (cli._up if parsed.command else cli._spark_jars)
