@@ -114,7 +114,7 @@ def _has_ended(handle: BrokerLifecycle, broker: Broker | None) -> bool:
 
 
 def _client_id(connection: Connection) -> str | None:
-    client = _introduced(connection.introduction)
+    client = _introduced(connection)
     return None if client is None else client.client_id
 
 
