@@ -1,12 +1,13 @@
 """A page with the cluster's metrics in Prometheus's format, at `/metrics` on its own port.
 
-Owner: the thread `ek-metrics`; each request has one of its own.
+Owner: the thread `ek-metrics`; each request has its own.
 """
 
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.runtime.addresses import LOOPBACK
 from embedkafka.runtime.failures import ClusterClosed, ConfigError, Failures
-from embedkafka.runtime.local_http import LOOPBACK, LocalHandler, LocalHttpServer
+from embedkafka.runtime.local_http import LocalHandler, LocalHttpServer
 from embedkafka.runtime.threads import end_thread, start_thread
 
 if TYPE_CHECKING:

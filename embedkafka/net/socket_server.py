@@ -17,12 +17,11 @@ from embedkafka.net.limits import ConnectionQuota, Limits
 from embedkafka.net.processor import Phase, Processor, Sink
 from embedkafka.net.transport import Encrypt, Listener, TcpTransport, Transport
 from embedkafka.protocol.client_software import ClientSoftware
+from embedkafka.runtime.addresses import LOOPBACK
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.values import dataclass, field
-
-LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from embedkafka.page.document import live_page
 from embedkafka.page.source import PageSource
+from embedkafka.runtime.addresses import LOOPBACK
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures, InvalidArgument
-from embedkafka.runtime.local_http import LOOPBACK, LocalHandler, LocalHttpServer
+from embedkafka.runtime.local_http import LocalHandler, LocalHttpServer
 from embedkafka.runtime.threads import end_thread, start_thread
 
 TOKEN_HEADER: Final = "X-Embedkafka-Token"

@@ -1,5 +1,9 @@
 """Formats host and port: `broker:9092`, or `[::1]:9092` for an IPv6 address."""
 
+from typing import Final
+
+LOOPBACK: Final = "127.0.0.1"
+
 
 def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,6 +1,6 @@
 """An HTTP server on loopback for this machine's browsers and tools, which nothing can hold up.
 
-Owner: the caller's thread of `serve_forever`; each connection has a thread of its own. `_lock`
+Owner: the caller's thread of `serve_forever`; each connection has its own thread. `_lock`
 (leaf) guards the list of connections.
 Invariants: a silent client keeps only its own thread waiting, for `_PATIENCE_S` at most. After
 `end`, no connection is open.
@@ -13,9 +13,8 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from embedkafka.runtime.addresses import LOOPBACK
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
-
-LOOPBACK: Final = "127.0.0.1"
 
 _LOG = logging.getLogger(__name__)
 

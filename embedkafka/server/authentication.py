@@ -101,7 +101,7 @@ class Authentication:
         Settings that were stored before hold from now on; raises ConfigError if they cannot, and
         goes on without them.
         """
-        # A generator of its own: clients see what `_rng` makes, and could reckon back.
+        # Not from `_rng`: clients see its numbers, and could reckon back.
         self._credentials.load(random.Random().randbytes(_SECRET_BYTES))
         try:
             self._apply(config)

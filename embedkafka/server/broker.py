@@ -27,7 +27,7 @@ from embedkafka.log.manager import LogManager
 from embedkafka.net.authentication import NewAuthenticator, NewLogin
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
-from embedkafka.net.socket_server import LOOPBACK, Connection, SocketServer
+from embedkafka.net.socket_server import Connection, SocketServer
 from embedkafka.net.transport import Encrypt, Transport
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
@@ -48,7 +48,7 @@ from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.ports import ReplicaPorts
 from embedkafka.replica.strays import find_strays
-from embedkafka.runtime.addresses import format_address, is_loopback, parse_address
+from embedkafka.runtime.addresses import LOOPBACK, format_address, is_loopback, parse_address
 from embedkafka.runtime.clock import Clock, SystemClock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import ConfigError, Failures
