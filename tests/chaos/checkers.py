@@ -34,8 +34,15 @@ ByPartition = Mapping[int, Values]
 
 
 def read_log(directory: Path) -> bytes:
-    """The bytes of a partition's segments, concatenated."""
-    return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
+    """The bytes of a partition's segments, concatenated.
+
+    Reads again if the cleaner replaces one: it may still be busy when all clients have ended.
+    """
+    while True:
+        try:
+            return b"".join(path.read_bytes() for path in sorted(Path(directory).glob("*.log")))
+        except FileNotFoundError:
+            continue
 
 
 def find_logs(root: Path, topic: str, partition: int) -> list[tuple[int, Path]]:
@@ -115,11 +122,16 @@ def check_batches(world: "World", where: str, batches: Sequence[Batch], compacte
 
 
 def last_values(batches: Sequence[Batch]) -> dict[bytes, bytes]:
+    """Without deleted keys: a replica may still have the tombstone, or no longer."""
     found = {}
     for batch in batches:
         if not batch.is_control:
             for record in batch.records():
-                found[bytes(record.key or b"")] = bytes(record.value or b"")
+                key = bytes(record.key or b"")
+                if record.value is None:
+                    found.pop(key, None)
+                else:
+                    found[key] = bytes(record.value)
     return found
 
 
@@ -180,7 +192,7 @@ def check_acknowledged(
 
 
 def check_compacted(world: "World", topic: str, partition: int, batches: Sequence[Batch]) -> None:
-    """Each key's last value is the last acknowledged one, or one sent later."""
+    """Each key's last value is the last acknowledged one, or one sent later; or it is deleted."""
     found = last_values(batches)
     lineage = world.history.lineages[topic]
     sent = {r.value: r for r in world.history.records if r.topic == topic}
@@ -192,11 +204,17 @@ def check_compacted(world: "World", topic: str, partition: int, batches: Sequenc
                 wanted[record.key] = record
     for key, record in wanted.items():
         value = found.get(key)
-        holder = sent.get(value)
-        if holder is None or holder.sent < record.sent:
-            world.complain(
-                f"{topic}-{partition}: {key!r} is {value!r}, was acknowledged as {record.value!r}"
+        if value is None:
+            is_right = any(
+                later.is_tombstone and later.key == key and later.sent >= record.sent
+                for later in sent.values()
             )
+        else:
+            holder = sent.get(value)
+            is_right = holder is not None and holder.sent >= record.sent
+        if not is_right:
+            what = "deleted" if record.is_tombstone else f"{record.value!r}"
+            world.complain(f"{topic}-{partition}: {key!r} is {value!r}, was acknowledged as {what}")
     for key, value in found.items():
         holder = sent.get(value)
         if holder is not None and lineage.fate(holder.sent, holder.acked) is Fate.GONE:

@@ -29,6 +29,9 @@ SOURCE, SINK, AUDIT = "source", "sink", "audit"
 CALL_S = 3.0
 HANG_S = 2 * CALL_S
 TRIES = 2
+HEIRS, HEIR_S = 30, 0.1
+"""How many successors of a producer may fail in a row, and the pause between them. librdkafka may
+refuse at once and for good, and each producer costs threads."""
 TRANSACTION_TIMEOUT_S = 60
 """In the cluster's time: far longer than any transaction takes."""
 
@@ -396,6 +399,7 @@ class Worker(_Client):
         self._expected: dict[int, int] = {}
         self._begun_at = 0
         self._behind = False
+        self._failed_heirs = 0
         self._dead: list[tuple[Txn | None, Producer, bool]] = []
 
     def _take_turn(self) -> None:
@@ -492,7 +496,12 @@ class Worker(_Client):
         except (GaveUp, KafkaException) as refusal:
             self._world.note(f"{self.name} has no successor yet: {refusal}")
             self._dead.append((None, producer, False))
+            self._failed_heirs += 1
+            if self._failed_heirs == HEIRS and not self._ended.is_set():
+                raise AssertionError(f"{HEIRS} successors have failed: {refusal}") from None
+            self._ended.wait(HEIR_S)
             return
+        self._failed_heirs = 0
         self._producer = producer
         self._haunt()
         self._rewind()

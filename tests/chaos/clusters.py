@@ -35,9 +35,9 @@ T = TypeVar("T")
 
 START_S = 20.0
 OFFSETS_PARTITIONS = STATE_PARTITIONS = 3
-CHUNK_BYTES, MOVED_PER_S = 1_000, 1_000_000
-"""How many bytes go to another log directory at a time and per second: few, so that a move is under
-way for a while."""
+CHUNK_BYTES, MOST_MOVED_PER_S = 1_000, 1_000_000
+"""How many bytes go to another log directory at a time, and per second at the end: few, so that a
+move is under way for a while."""
 LOST_FOR_S = 0.05
 """How long the connection is down after a lost answer: a real client reconnects at once."""
 
@@ -52,6 +52,8 @@ def topic_specs(plan: Plan) -> dict[str, TopicSpec]:
         "segment.bytes": 4_000,
         "min.cleanable.dirty.ratio": 0.01,
     }
+    if plan.brokers == 1:  # else a follower that is away misses tombstones, in Kafka too
+        compacted["delete.retention.ms"] = 0
     wanted: dict[str, tuple[int, dict[str, object]]] = {}
     for load in plan.workloads:
         if load in ("idempotent", "plain", "classic group", "consumer group"):
@@ -78,7 +80,7 @@ def broker_settings(plan: Plan) -> dict[str, int]:
         "delete.topic.enable": True,
         "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
         "transaction.state.log.num.partitions": STATE_PARTITIONS,
-        "replica.alter.log.dirs.io.max.bytes.per.second": MOVED_PER_S,
+        "replica.alter.log.dirs.io.max.bytes.per.second": plan.moved_per_s,
         "group.consumer.session.timeout.ms": 1_000,
         "group.consumer.min.session.timeout.ms": 500,
     }
@@ -258,6 +260,8 @@ class InProcess:
         for handle in self.kafka.brokers:
             if not handle.is_running:
                 handle.start(timeout_s=START_S)
+        for running in self.kafka._require_brokers().running():
+            running.require_broker().logs._moves.set_rate(MOST_MOVED_PER_S)
 
 
 class LostAnswers:

@@ -101,7 +101,7 @@ class Lineage:
 
 @dataclass(eq=False)
 class Record:
-    """One record sent by a producer; its `value` is unique."""
+    """One record sent by a producer; its `value` is unique. A tombstone is sent without it."""
 
     topic: str
     partition: int
@@ -109,6 +109,7 @@ class Record:
     life: str
     number: int
     sent: int
+    is_tombstone: bool = False
     acked: int | None = None
     offset: int | None = None
 

@@ -75,6 +75,11 @@ CASES = {
             *("move_logs 3 2,1", "kill 3", "start 3", "move_logs 3 2,1,2"),
         ],
     ),
+    "a deleted key whose replica moves": (
+        1,
+        ("compacted",),
+        [*["move_logs 1 1,1"] * 3, *["move_logs 1 2,2"] * 8],  # most change nothing: time passes
+    ),
     "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
 }
 """Each step waits for a commit, if there are any; a short pause follows."""
@@ -157,13 +162,16 @@ class Plan:
             self.steps = [_parse(step) for step in steps]
         else:
             self.steps = list(self._served_steps() if self.served else self._steps())
+        is_slow = "compacted" in self.workloads if case else rng.random() < 0.5
+        self.moved_per_s = 2_000 if is_slow else 1_000_000
+        """How many bytes go to another log directory: if few, compaction meets the move."""
 
     def __str__(self) -> str:
         kind = "served by another process" if self.served else "in this process"
         kept = ", with a data_dir" if self.data_dir else ""
         lines = [
             f"{self.brokers} brokers {kind}{kept}, num.io.threads={self.io_threads}, "
-            f"{self.log_dirs} log directories, "
+            f"{self.log_dirs} log directories, {self.moved_per_s} bytes/s between them, "
             f"{self.partitions} partitions, min.insync.replicas={self.min_isr}, "
             f"turns of {turn_s(self.seed):g} s",
             f"load: {', '.join(self.workloads)} (copies by {self.copy_protocol} groups)",

@@ -63,6 +63,10 @@ PASSING = frozenset(
 )
 
 
+TOMBSTONES = 0.1
+"""The share of tombstones among records with keys."""
+
+
 class Refused(Exception):
     """A broker answered with an error."""
 
@@ -254,6 +258,7 @@ class ExactProducer:
         self._partitions = range(partitions)
         self._rng = rng
         self._keys = keys
+        self._first_key = 0
         self._pause_s = pause_s
         self._naive = rng.random() < 0.3
         self._version = rng.choice([9, 12, 13])
@@ -369,16 +374,17 @@ class ExactProducer:
     def _make_batch(self, partition: int) -> tuple[list[Record], bytes]:
         records = []
         for _ in range(self._rng.choice([1, 1, 2, 5])):
-            key = f"k{self._rng.randrange(self._keys)}".encode() if self._keys else None
+            key, is_tombstone = self._next_key() if self._keys else (None, False)
+            life = f"{self.name}/{self._life}"
             records.append(
-                Record(
-                    self.topic, partition, key, f"{self.name}/{self._life}", self._number, tick()
-                )
+                Record(self.topic, partition, key, life, self._number, tick(), is_tombstone)
             )
             self._number += 1
         self._world.history.records.extend(records)
         now_ms = self._world.now_ms()
-        built: list[NewRecord] = [(now_ms, r.key, r.value, ()) for r in records]
+        built: list[NewRecord] = [
+            (now_ms, r.key, None if r.is_tombstone else r.value, ()) for r in records
+        ]
         if not self.idempotent:
             return records, build_batch(built)
         producer_id, epoch = self._id
@@ -387,6 +393,13 @@ class ExactProducer:
         return records, build_batch(
             built, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
         )
+
+    def _next_key(self) -> tuple[bytes, bool]:
+        """A key, and whether to delete it. A deleted key is never used again."""
+        if self._rng.random() < TOMBSTONES:
+            self._first_key += 1
+            return f"k{self._first_key - 1}".encode(), True
+        return f"k{self._first_key + self._rng.randrange(self._keys)}".encode(), False
 
     def _send(self, wire: Wire, partition: int, batch: bytes) -> ProduceResponse.Topic.Partition:
         place = wire.place(self.topic, partition)

@@ -52,6 +52,8 @@ HEALING_S = 10.0
 """How long a healed cluster may take to be whole and to serve; when alone, it takes a second."""
 STALLING_S = 15.0
 """How long stock clients may make no progress at the end: longer than a hanging call takes."""
+PROGRESS_S = 60.0
+"""How long stock clients may take at the end though they make progress."""
 STEP_S = 45.0
 COMMIT_S = 0.5
 """How long a step waits for a commit; a working cluster has several per second."""
@@ -442,9 +444,11 @@ class World:
     ) -> bool:
         """Repeats `probe` until it returns None; returns whether it did in time.
 
-        `probe` returns what is missing. With `progress`, the time counts from its last change.
+        `probe` returns what is missing. With `progress`, the time counts from its last change, but
+        ends after `PROGRESS_S`.
         """
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
+        deadline = began + timeout_s
         known: str | None = None
         while True:
             try:
@@ -453,10 +457,11 @@ class World:
                 lacking = repr(error)
             if lacking is None:
                 return True
+            now = time.monotonic()
             if progress and lacking != known:
-                deadline, known = time.monotonic() + timeout_s, lacking
-            if time.monotonic() > deadline:
-                self.complain(f"not within {timeout_s:g} s: {what}; {lacking}")
+                deadline, known = min(now + timeout_s, began + PROGRESS_S), lacking
+            if now > deadline:
+                self.complain(f"not within {now - began:.0f} s: {what}; {lacking}")
                 self.note(self._describe())
                 return False
             threading.Event().wait(0.05)
