@@ -21,8 +21,12 @@ FREE_THREADED: Final = "3.14t"
 PYSPARKS: Final = {
     "3.5.9": ("3.11",),
     "4.0.0": ("3.11", "3.12", "3.13"),
+    "4.1.4": ("3.12",),
     "newest": ("3.13",),
 }
+
+#: A Spark Connect server for the releases of PySpark that bring none; any 3.5 serves all of them.
+CONNECT_SERVERS: Final = {"3.5.9": "org.apache.spark:spark-connect_2.12:3.5.4"}
 
 SUITES: Final = {
     "unit": ("-n", "2", "tests/unit"),
@@ -30,11 +34,15 @@ SUITES: Final = {
     "plugin": ("tests/plugin",),
 }
 
+#: Runs on a classic session, and on a Spark Connect server too.
+EVERY_HELPER: Final = "tests/spark/test_every_helper.py"
+
 #: Every kind of read and write, and our classes in Spark's JVM. The other tests kill brokers and
 #: wait for clients to notice.
 QUICK_SPARK_TESTS: Final = (
     "tests/spark/test_batch.py",
     "tests/spark/test_streaming.py",
+    EVERY_HELPER,
     "tests/spark/test_quick_classes.py",
 )
 
@@ -66,10 +74,18 @@ def free_threaded(session: nox.Session) -> None:
     [(python, pyspark) for pyspark, pythons in PYSPARKS.items() for python in pythons],
 )
 def spark(session: nox.Session, pyspark: str) -> None:
-    """Runs the quick part of the Spark suite, or the paths after `--`."""
-    _install(session, "test-any-spark", "pyspark" if pyspark == "newest" else f"pyspark=={pyspark}")
+    """Runs the quick part of the Spark suite, and every helper on Spark Connect too.
+
+    Paths after `--` are run instead, on a classic session.
+    """
+    package = "pyspark" if pyspark == "newest" else f"pyspark=={pyspark}"
+    _install(session, "test-any-spark", "--group", "connect", package)
     session.run("python", "-c", "import pyspark; print('PySpark', pyspark.__version__)")
-    _pytest(session, *(session.posargs or QUICK_SPARK_TESTS))
+    _pytest(session, *(session.posargs or ("-m", "not slow", *QUICK_SPARK_TESTS)))
+    if not session.posargs:
+        server = CONNECT_SERVERS.get(pyspark)
+        further = () if server is None else ("--spark-config", f"spark.jars.packages={server}")
+        _pytest(session, "-m", "gate", "-n", "1", "--spark-xdist=shared", *further, EVERY_HELPER)
 
 
 def _install(session: nox.Session, group: str, *packages: str) -> None:

@@ -12,6 +12,11 @@ spark() {
     tests "$first" && tests tests/spark examples --ignore "$first" --deselect "$demo"
 }
 
+more_spark() {
+    tests tests/spark tests/plugin -m "gate and not slow" &&
+        tests tests/spark/test_every_helper.py -m gate -n 1 --spark-xdist=shared
+}
+
 # consumer-groups is left out: Kafka's assignor chooses among equals by the order of hash maps.
 differences() {
     local failed=0 family
@@ -32,7 +37,7 @@ case "${1-}" in
     chaos) tests tests/sim tests/chaos tests/fuzz ;;
     # make gates
     oracle) tests tests/wire --oracle -m "gate and not slow" ;;
-    more-spark) tests tests/spark tests/plugin -m "gate and not slow" && make demo ;;
+    more-spark) more_spark && make demo ;;
     install) make .venv/.ready-uv && tests tests/tidy tests/streams tests/cluster -m "gate and not slow" ;;
     takeover) tests tests/cluster/test_kafka_takes_over.py -m slow ;;
     # make nightly

@@ -20,6 +20,7 @@ from embedkafka.runtime.arguments import (
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark.differences import FoundRow, find_difference, show
+from embedkafka.spark.execution import find_execution
 from embedkafka.spark.frames import KafkaTopic, topic_to_df
 from embedkafka.spark.queries import drain
 
@@ -213,7 +214,7 @@ def assert_stream(
             topic.write(spark.createDataFrame(list(inputs[name]), schemas[name]), key=key)
         frames = {name: topic.stream(spark, schema=schemas[name]) for name, topic in topics.items()}
         result = job(**frames) if isinstance(given, Mapping) else job(frames[""])
-        rows = _run(spark, result, output_mode, timeout_s)
+        rows = _run(spark, result, list(topics.values()), output_mode, timeout_s)
     finally:
         for topic in topics.values():
             kafka.delete_topic(topic.name)
@@ -255,14 +256,20 @@ def _parse_records(topic: ReadableTopic, schema: "str | StructType") -> list[Dec
 
 
 def _run(
-    spark: "SparkSession", result: "DataFrame", output_mode: str, timeout_s: float
+    spark: "SparkSession",
+    result: "DataFrame",
+    inputs: Sequence[KafkaTopic],
+    output_mode: str,
+    timeout_s: float,
 ) -> list[Any]:
     """The rows that a streaming DataFrame puts out until its input is used up."""
     table = f"embedkafka_{uuid.uuid4().hex}"
     writer = result.writeStream.format("memory").queryName(table).outputMode(output_mode)
     query = writer.trigger(availableNow=True).start()
     try:
-        drain(query, timeout_s=timeout_s)
+        # A query of Spark Connect does not tell what it reads; another may read some inputs only.
+        topics = inputs if find_execution(query) is None else None
+        drain(query, topics=topics, timeout_s=timeout_s)
         return spark.table(table).collect()
     finally:
         query.stop()

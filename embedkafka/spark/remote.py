@@ -53,6 +53,7 @@ SERVER_SETTINGS: Final[Mapping[str, str]] = {
     "spark.connect.grpc.binding.port": "0",
 }
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
+_SERVER_MODULE: Final = "spark-connect_"
 _CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 _PYTHON: Final = "PYSPARK_PYTHON"
 _KNOWN_WORKERS: Final = (4, 0)
@@ -182,9 +183,13 @@ def connect_server(
         ConfigError: this PySpark has no Connect server.
     """
     spark = require_installed_spark()
-    if not any(spark.jars_dir.glob("spark-connect_*.jar")):
-        raise ConfigError(f"{spark} brings no Spark Connect server; PySpark 4 does")
     settings = {**SERVER_SETTINGS, **(config or {})}
+    given = f"{settings.get('spark.jars', '')},{settings.get('spark.jars.packages', '')}"
+    if not any(spark.jars_dir.glob("spark-connect_*.jar")) and _SERVER_MODULE not in given:
+        raise ConfigError(
+            f"{spark} brings no Spark Connect server; PySpark 4 does. For this one, set "
+            f"spark.jars.packages to org.apache.spark:{_SERVER_MODULE}{spark.scala}:{spark.release}"
+        )
     start = local_session if master is None else partial(cluster_session, master)
     session = start(
         app_name,

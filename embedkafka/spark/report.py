@@ -141,13 +141,21 @@ def _row(batch: Mapping[str, Any]) -> tuple[str, ...]:
     states: Sequence[Mapping[str, Any]] = batch["stateOperators"]
     return (
         str(batch["batchId"]),
-        str(batch["numInputRows"]),
+        str(_rows_in(batch)),
         "" if out is None or out < 0 else str(out),
         str(batch["durationMs"].get("triggerExecution", "")),
         str(sum(state["numRowsTotal"] for state in states)) if states else "",
         str((batch.get("eventTime") or {}).get("watermark", "")),
         ", ".join(_read(source["endOffset"]) for source in batch["sources"]),
     )
+
+
+def _rows_in(batch: Mapping[str, Any]) -> int:
+    """Spark Connect 3.5 counts by source only."""
+    counted = batch.get("numInputRows")
+    if counted is None:
+        counted = sum(source["numInputRows"] for source in batch["sources"])
+    return int(counted)
 
 
 def _read(offset: Any) -> str:

@@ -20,6 +20,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(300))  # the first test waits for a JVM
             # PySpark leaves sockets to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            # PySpark 3.5 compares versions in the old way.
+            item.add_marker(pytest.mark.filterwarnings("ignore:distutils:DeprecationWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:is_datetime64tz:DeprecationWarning"))
 
 
 @pytest.fixture

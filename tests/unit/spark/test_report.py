@@ -50,6 +50,13 @@ def test_progress_reads_offsets_in_every_form_of_pyspark() -> None:
     assert line.endswith("shard 1")
 
 
+def test_rows_are_counted_by_source_if_the_batch_does_not_say() -> None:
+    sources = [{"endOffset": None, "numInputRows": count} for count in (2, 5)]
+    without = batch(0, sources=sources)
+    del without["numInputRows"]
+    assert progress_table([without]).splitlines()[1].split()[:2] == ["0", "7"]
+
+
 def test_an_exception_loses_its_plan() -> None:
     assert clean_exception(f"[DIVIDE_BY_ZERO] no{PLAN}") == "[DIVIDE_BY_ZERO] no"
 
