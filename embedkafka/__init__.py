@@ -165,5 +165,6 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{home}"), name)
+    value.__module__ = __name__  # what a traceback or a class's `repr` shows
     globals()[name] = value
     return value

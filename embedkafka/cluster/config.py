@@ -1,7 +1,6 @@
 """`ClusterConfig` and `TopicSpec`: a user's settings, checked at once, with defaults for tests."""
 
 import itertools
-import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -254,7 +253,7 @@ def _require_settings(config: object, example: str) -> None:
 
 def require_setting_value(name: str, value: object) -> None:
     """Refuses what is no value of any setting: `str` would make text of it, as of None."""
-    if not isinstance(value, str | int | float | list | tuple | os.PathLike):
+    if not isinstance(value, str | int | float | list | tuple | Path):
         raise ConfigError(f"{name} must be text, a number or a list, got {shown(value)}")
     if isinstance(value, str) and (fault := find_text_fault(value)):
         raise ConfigError(f"{name} {fault}, got {shown(value)}")

@@ -50,6 +50,8 @@ _SHOWN_RECORDS: Final = 10
 class Refuted(AssertionError):
     """A job that gives a wrong result, under the schedule in the message."""
 
+    __module__ = "embedkafka.explore"  # where users import it from
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:

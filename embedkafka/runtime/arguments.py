@@ -5,7 +5,6 @@ that says nothing to the author of a test, or hang a client.
 """
 
 import math
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -67,15 +66,15 @@ def require_text(name: str, value: object, *, refusal: Refusal = InvalidArgument
 
 def require_path(name: str, value: object, *, refusal: Refusal = InvalidArgument) -> Path:
     """`value` as a path, if it is one. An empty one would be the current directory."""
-    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+    if not isinstance(value, str | Path) or not str(value):
         raise refusal(f"{name} must be a path, got {shown(value)}")
     try:
-        is_usable = b"\0" not in os.fsencode(value)
+        is_usable = b"\0" not in str(value).encode(errors="surrogateescape")
     except UnicodeEncodeError:
         is_usable = False
     if not is_usable:
         raise refusal(f"{name} must be a path that a file can have, got {shown(value)}")
-    return Path(os.fsdecode(value))
+    return Path(value)
 
 
 def require_list(

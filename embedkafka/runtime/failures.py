@@ -89,3 +89,18 @@ class Failures:
         raise BackgroundFailure(
             f"{count} background failure{'s' if count > 1 else ''}\n" + "\n".join(parts)
         ) from recorded[0][1]
+
+
+for _public in (
+    EmbedKafkaError,
+    ConfigError,
+    InvalidArgument,
+    UndecodableMessage,
+    ConfigWarning,
+    ClusterClosed,
+    DirectoryInUse,
+    AwaitTimeout,
+    BackgroundFailure,
+):
+    # Where users import it from, so that pytest's one-line summaries have room for the message.
+    _public.__module__ = "embedkafka"

@@ -1,6 +1,7 @@
 """The clients of one test: confluent-kafka's, made with settings and closed after the test.
 
-Settings are those of librdkafka, as a mapping or as keywords: `linger_ms=5` is `linger.ms`.
+Settings are those of librdkafka, as a mapping or as keywords: `linger_ms=5` is `linger.ms`, and
+callbacks such as `error_cb` keep their names.
 Any: confluent-kafka has no types, and is imported late.
 """
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _CLOSE_S: Final = 5.0
 """How long a producer may take to send what is left; the brokers may be dead."""
+_UNDERSCORED: Final = ("log_level", "enabled_events", "log_queue")
 _QUIET: Final = {"log_level": 2, "log.connection.close": False}
 
 Settings = Mapping[str, object] | None
@@ -50,9 +52,7 @@ class TestClients:
         consumer = Consumer({**defaults, **self._settings(settings, more)})
         self._consumers.append(consumer)
         if topics:
-            consumer.subscribe(
-                [topic if isinstance(topic, str) else topic.name for topic in topics]
-            )
+            consumer.subscribe([_topic_name(topic) for topic in topics])
         return consumer
 
     def admin(self, settings: Settings = None, **more: object) -> Any:
@@ -80,8 +80,41 @@ class TestClients:
             clients.clear()
 
     def _settings(self, settings: Settings, more: Mapping[str, object]) -> dict[str, Any]:
-        named = {name.replace("_", "."): value for name, value in more.items()}
-        return {**_QUIET, **_connection(self._kafka), **(settings or {}), **named}
+        named = {_dotted(name, value): value for name, value in more.items()}
+        given = {**_require_settings(settings), **named}
+        _require_writable(given)
+        return {**_QUIET, **_connection(self._kafka), **given}
+
+
+def _dotted(name: str, value: object) -> str:
+    """The setting's name. Callbacks of confluent-kafka and a few settings have underscores."""
+    if callable(value) or name.endswith("_cb") or name in _UNDERSCORED:
+        return name
+    return name.replace("_", ".")
+
+
+def _require_settings(settings: object) -> Mapping[str, object]:
+    """Refuses what the client, which is written in C, would crash on or cut off."""
+    from embedkafka.runtime.arguments import require_mapping, require_text
+
+    found = require_mapping("settings", settings or {}, '{"linger.ms": 5}')
+    return {require_text("the name of a setting", name): value for name, value in found.items()}
+
+
+def _require_writable(settings: Mapping[str, object]) -> None:
+    from embedkafka import InvalidArgument
+    from embedkafka.runtime.arguments import find_text_fault, shown
+
+    for name, value in settings.items():
+        if isinstance(value, str) and (fault := find_text_fault(value)):
+            raise InvalidArgument(f"{name} {fault}, got {shown(value)}")
+
+
+def _topic_name(topic: Any) -> str:
+    """Any: a topic's handle or its name, which is checked here."""
+    from embedkafka.runtime.arguments import require_text
+
+    return require_text("a topic", getattr(topic, "name", topic))
 
 
 def _connection(kafka: Any) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import pytest
 from pytest_embedkafka.live import Live, clusters_of, uses_kafka, uses_spark
 
 if TYPE_CHECKING:
+    from _pytest._code.code import TracebackEntry
+
     from embedkafka import EmbeddedKafka
 
 _LOG_LINES: Final = 1000
@@ -19,26 +21,54 @@ _LOG_LINES: Final = 1000
 CLUSTER_TITLE: Final = "Kafka cluster"
 _TROUBLE: Final = "! "
 _PACKAGES: Final = ("embedkafka", "pytest_embedkafka")
+_SPARK: Final = ("py4j", "pyspark")
+_ASSERTING: Final = ("embedkafka.spark.", "embedkafka.explore.")
 
 
 def hide_frames(excinfo: "pytest.ExceptionInfo[BaseException] | None") -> None:
     """Takes frames of embedkafka out of a traceback if the error is about the test.
 
-    pytest looks for `__tracebackhide__` in a frame's module. Frames of a bug in embedkafka stay.
+    If it is Spark's, and came through embedkafka, so are the frames of Spark's client. pytest looks
+    for `__tracebackhide__` in a frame's module. Frames of a bug in embedkafka stay.
     """
     for entry in () if excinfo is None else excinfo.traceback:
-        module = entry.frame.f_globals
-        if str(module.get("__name__", "")).partition(".")[0] in _PACKAGES:
-            module.setdefault("__tracebackhide__", _is_about_the_test)
+        package = _package(entry)
+        if package in _PACKAGES or package in _SPARK:
+            entry.frame.f_globals.setdefault(
+                "__tracebackhide__",
+                _is_about_the_test if package in _PACKAGES else _came_through_us,
+            )
 
 
 def _is_about_the_test(excinfo: "pytest.ExceptionInfo[BaseException] | None") -> bool:
-    from embedkafka import EmbedKafkaError
-    from embedkafka.runtime.failures import BackgroundFailure
+    from embedkafka import BackgroundFailure, EmbedKafkaError
 
     error = None if excinfo is None else excinfo.value
-    about_test = EmbedKafkaError | pytest.skip.Exception
-    return isinstance(error, about_test) and not isinstance(error, BackgroundFailure)
+    if isinstance(error, BackgroundFailure):
+        return False
+    if isinstance(error, EmbedKafkaError | pytest.skip.Exception):
+        return True
+    return _is_sparks(error) or (excinfo is not None and _is_of_an_assertion(excinfo))
+
+
+def _came_through_us(excinfo: "pytest.ExceptionInfo[BaseException] | None") -> bool:
+    if excinfo is None or not _is_sparks(excinfo.value):
+        return False
+    return any(_package(entry) in _PACKAGES for entry in excinfo.traceback)
+
+
+def _is_of_an_assertion(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
+    """Whether one of our functions for tests has raised it; other assertions are a bug's."""
+    raised_in = str(excinfo.traceback[-1].frame.f_globals.get("__name__", ""))
+    return isinstance(excinfo.value, AssertionError) and raised_in.startswith(_ASSERTING)
+
+
+def _is_sparks(error: BaseException | None) -> bool:
+    return type(error).__module__.partition(".")[0] in _SPARK
+
+
+def _package(entry: "TracebackEntry") -> str:
+    return str(entry.frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def explain(excinfo: "pytest.ExceptionInfo[BaseException] | None") -> None:

@@ -4,7 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -15,6 +15,7 @@ CLASSES = [getattr(embedkafka, name) for name in embedkafka.__all__]
 #: Types in annotations whose modules are not imported for that.
 ELSEWHERE = {
     **{name: getattr(embedkafka, name) for name in embedkafka.__all__},
+    "Sequence": Sequence,
     **dict.fromkeys(("DataFrame", "From", "SparkSession", "StructType", "datetime"), object),
 }
 #: Classes that tests instantiate themselves; all others come from a method.

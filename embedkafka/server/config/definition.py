@@ -103,7 +103,7 @@ class ConfigKey:
     def _whole_number(self, text: str) -> int:
         limit = {ConfigType.INT: MAX_INT, ConfigType.SHORT: 2**15 - 1}.get(self.type, MAX_LONG)
         digits = text[1:] if text[:1] in ("+", "-") else text
-        # Python also takes underscores, and refuses thousands of digits with an error of its own.
+        # Python also takes underscores, and raises ValueError for thousands of digits.
         number = int(text) if digits.isdecimal() and len(digits) < _LONG_DIGITS else limit + 1
         if not -limit - 1 <= number <= limit:
             raise self._invalid(text, f"Not a number of type {self.type.name}")

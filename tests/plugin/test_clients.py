@@ -1,0 +1,43 @@
+"""The clients that the fixtures make, without a cluster: what becomes of their settings."""
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from embedkafka import InvalidArgument
+from pytest_embedkafka.clients import TestClients
+
+
+@pytest.fixture
+def clients() -> Any:
+    """Any: they get arguments of wrong types."""
+    nowhere: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1")
+    return TestClients(nowhere, "group")
+
+
+def test_callbacks_keep_their_names(clients: Any) -> None:
+    def callback(*arguments: object) -> None:
+        """Is never called here."""
+
+    common = {"error_cb": callback, "stats_cb": callback, "throttle_cb": callback}
+    clients.producer(linger_ms=5, log_level=0, on_delivery=callback, **common)
+    clients.consumer(session_timeout_ms=6000, on_commit=callback, **common)
+    clients.admin(logger=logging.getLogger("clients"), **common)
+    with pytest.raises(KafkaException, match="No such configuration property"):
+        clients.producer(lingers_ms=5)
+
+
+def test_what_would_crash_a_client_is_refused(clients: Any) -> None:
+    for call, match in [
+        (lambda: clients.producer({"\ud800": 1}), "the name of a setting cannot be written"),
+        (lambda: clients.producer(client_id="\ud800"), "client.id cannot be written as UTF-8"),
+        (lambda: clients.producer(client_id="a\0b"), "client.id cannot contain NUL"),
+        (lambda: clients.producer(5), "settings must be a mapping such as"),
+        (lambda: clients.consumer("\ud800"), "a topic cannot be written as UTF-8"),
+        (lambda: clients.consumer(5), "a topic must be text that is not empty, got 5"),
+    ]:
+        with pytest.raises(InvalidArgument, match=match):
+            call()
