@@ -56,7 +56,7 @@ def topic_specs(plan: Plan) -> dict[str, TopicSpec]:
         compacted["delete.retention.ms"] = 0
     wanted: dict[str, tuple[int, dict[str, object]]] = {}
     for load in plan.workloads:
-        if load in ("idempotent", "plain", "classic group", "consumer group"):
+        if load in ("idempotent", "plain", "classic group", "consumer group", "visitor"):
             wanted["orders"] = (plan.partitions, usual)
         elif load == "compacted":
             wanted["compacted"] = (1, compacted)
@@ -75,7 +75,7 @@ def topic_specs(plan: Plan) -> dict[str, TopicSpec]:
 def broker_settings(plan: Plan) -> dict[str, int]:
     return {
         "num.io.threads": plan.io_threads,
-        "auto.create.topics.enable": False,
+        "auto.create.topics.enable": "visitor" in plan.workloads,
         "log.cleaner.backoff.ms": 100,
         "delete.topic.enable": True,
         "offsets.topic.num.partitions": OFFSETS_PARTITIONS,

@@ -80,6 +80,11 @@ CASES = {
         ("compacted",),
         [*["move_logs 1 1,1"] * 3, *["move_logs 1 2,2"] * 8],  # most change nothing: time passes
     ),
+    "visitors that would create the topics": (
+        3,
+        ("idempotent", "visitor"),
+        ["snapshot", "restore 0", "restore 0"],
+    ),
     "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
 }
 """Each step waits for a commit, if there are any; a short pause follows."""

@@ -46,7 +46,15 @@ from tests.chaos.clusters import (
 )
 from tests.chaos.history import History, Taken, Timeline, tick
 from tests.chaos.plan import Plan, Step
-from tests.chaos.wire import ExactProducer, ExactReader, OnRecord, Refused, Wire, visible
+from tests.chaos.wire import (
+    ExactProducer,
+    ExactReader,
+    OnRecord,
+    Refused,
+    Visitor,
+    Wire,
+    visible,
+)
 
 HEALING_S = 10.0
 """How long a healed cluster may take to be whole and to serve; when alone, it takes a second."""
@@ -86,6 +94,7 @@ class World:
         self._directory = directory
         self._rng = random.Random(plan.seed + 1)
         self._producers: list[ExactProducer] = []
+        self._visitors: list[Visitor] = []
         self._readers: list[ExactReader] = []
         self._members: list[Member] = []
         self._workers: list[Worker] = []
@@ -138,8 +147,14 @@ class World:
         self._check_failures()
         if self.timeline.complaints:
             self._save_client_logs()
-        clients: list[ExactProducer | ExactReader | Member | Worker] = [*self._producers]
-        clients += [*self._readers, *self._members, *self._workers]
+        clients: list[ExactProducer | ExactReader | Member | Worker | Visitor]
+        clients = [
+            *self._producers,
+            *self._visitors,
+            *self._readers,
+            *self._members,
+            *self._workers,
+        ]
         for client in clients:
             client.leave()
         self._wire.close()
@@ -171,6 +186,9 @@ class World:
                 self._add_producer("compacted", name, keys=6)
             elif load == "copy":
                 self._add_producer(SOURCE, "source0", pause_s=0.03)  # copying is slower
+            elif load == "visitor":
+                names = [topic for topic in self.topics if topic != "doomed"]
+                self._visitors.append(Visitor(self, names).start())
         if "orders" in self.topics and not any(p.topic == "orders" for p in self._producers):
             self._add_producer("orders", "orders0")
         self._begin_era()
