@@ -19,6 +19,7 @@ WORKLOADS = (
     "classic group",
     "consumer group",
     "doomed",
+    "visitor",
 )
 
 FAULTY_APIS = {
@@ -83,7 +84,7 @@ CASES = {
     "visitors that would create the topics": (
         3,
         ("idempotent", "visitor"),
-        ["snapshot", "restore 0", "restore 0"],
+        ["snapshot", "reset", "restore 0", "reset", "restore 0"],
     ),
     "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
 }
