@@ -88,7 +88,7 @@ def test_what_spark_connect_cannot_do_is_skipped_and_counted(
         from embedkafka import ConfigError
         from embedkafka.spark import restart
 
-        QUERY_OF_CONNECT = SimpleNamespace()
+        QUERY_OF_CONNECT = SimpleNamespace(awaitTermination=None)
 
         def test_restart(): restart(QUERY_OF_CONNECT)
 
