@@ -8,6 +8,7 @@ Owner: none. The JVM owns the execution; fields that its thread changes are vola
 Not here: waiting and deciding (`queries`).
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.arguments import require_attribute
@@ -24,8 +25,8 @@ _INTERVAL: Final = "ProcessingTimeTrigger"
 _SINKS_WITHOUT_KAFKA: Final = frozenset(
     {"MemorySink", "ConsoleTable", "NoopTable", "FileStreamSink"}
 )
-_KNOWN_ARGUMENTS: Final = 10
-"""How many arguments of `startQuery` we give; the rest, which depend on the release, default."""
+_MOST_FURTHER_ARGUMENTS: Final = 10
+"""How many arguments `startQuery` may have behind ours; they depend on the release, and default."""
 
 
 class Execution:
@@ -133,6 +134,7 @@ class Execution:
         dataset = getattr(jvm, session.getClass().getPackage().getName()).Dataset
         given = [
             jvm.scala.Option.apply(stream.name()),
+            *_defaults(manager, "startQuery", [2]),  # from Spark 4.3 on
             jvm.scala.Option.apply(stream.resolvedCheckpointRoot()),
             dataset.ofRows(session, stream.analyzedPlan()),
             _private(stream, "extraOptions"),
@@ -143,10 +145,8 @@ class Execution:
             stream.trigger(),
             stream.triggerClock(),
         ]
-        assert len(given) == _KNOWN_ARGUMENTS
-        rest = range(_KNOWN_ARGUMENTS + 1, _count_arguments(manager, "startQuery") + 1)
-        defaults = [getattr(manager, f"startQuery$default${number}")() for number in rest]
-        return manager.startQuery(*given, *defaults)
+        rest = range(len(given) + 1, len(given) + 1 + _MOST_FURTHER_ARGUMENTS)
+        return manager.startQuery(*given, *_defaults(manager, "startQuery", rest))
 
     @property
     def _trigger(self) -> str:
@@ -186,12 +186,11 @@ def _latest(log: Any) -> int | None:
     return int(latest.get()) if latest.isDefined() else None
 
 
-def _count_arguments(target: Any, method: str) -> int:
-    return max(
-        int(found.getParameterCount())
-        for found in target.getClass().getMethods()
-        if found.getName() == method
-    )
+def _defaults(target: Any, method: str, numbers: Iterable[int]) -> list[Any]:
+    """The defaults of these arguments, numbered from 1, of those that have one."""
+    known = {str(found.getName()) for found in target.getClass().getMethods()}
+    names = [f"{method}$default${number}" for number in numbers]
+    return [getattr(target, name)() for name in names if name in known]
 
 
 def _private(target: Any, name: str) -> Any:

@@ -5,6 +5,7 @@ master or server that does not answer, a cluster without executors, a server wit
 Not here: the driver's JVM (`session`), the connector's jars (`connector`).
 """
 
+import inspect
 import os
 import shlex
 import socket
@@ -358,7 +359,8 @@ def _require_connect_packages() -> None:
     try:
         from pyspark.sql.connect.utils import check_dependencies
 
-        check_dependencies(__name__)
+        check: Any = check_dependencies  # of a module's name; from PySpark 4.3 on, of nothing
+        check(*[__name__] * len(inspect.signature(check).parameters))
     except ImportError as error:
         raise ConfigError(
             "Spark Connect needs packages that are not installed. Run:\n"

@@ -1,6 +1,6 @@
-"""Spark Connect servers that PySpark does not bring."""
+"""Spark Connect in the releases of PySpark: its server, and its packages."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,3 +28,21 @@ def test_a_server_of_pyspark_3_comes_as_a_package(
         pass
     with remote.connect_server(config={"spark.jars.packages": package}) as address:
         assert address == f"sc://{package}"
+
+
+def lacks_for(module: str) -> None:
+    raise ImportError(f"no pandas for {module}")
+
+
+def lacks() -> None:
+    raise ImportError("no pandas")
+
+
+@pytest.mark.parametrize("check", [lacks_for, lacks])
+def test_packages_are_checked_as_each_release_does_it(
+    monkeypatch: pytest.MonkeyPatch, check: Callable[..., None]
+) -> None:
+    utils = pytest.importorskip("pyspark.sql.connect.utils")
+    monkeypatch.setattr(utils, "check_dependencies", check)
+    with pytest.raises(ConfigError, match="PySpark says: no pandas"):
+        remote._require_connect_packages()
