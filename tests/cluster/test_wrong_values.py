@@ -244,8 +244,10 @@ def test_one_argument_is_wrong(name: str, request: pytest.FixtureRequest, here: 
 def test_several_arguments_are_wrong(data: st.DataObject, plain: EmbeddedKafka) -> None:
     name = data.draw(st.sampled_from(UNSECURED_NAMES))
     subject = SUBJECTS[name]
-    values = st.sampled_from(sorted(WRONG)).map(WRONG.__getitem__) | st.text() | st.integers()
-    wrong = data.draw(st.dictionaries(st.sampled_from(sorted(subject.parameters)), values))
+    numbers = st.integers(max_value=-1) | st.integers(min_value=2**31)  # others may be waited for
+    values = st.sampled_from(sorted(WRONG)).map(WRONG.__getitem__) | st.text() | numbers
+    names = st.sampled_from(sorted(subject.parameters))
+    wrong = data.draw(st.dictionaries(names, values, min_size=1))
     assert find_fault(plain, subject, {**subject.good(), **wrong}) is None
 
 
