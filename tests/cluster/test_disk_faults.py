@@ -165,7 +165,7 @@ def test_a_partition_that_finds_no_descriptor_is_opened_later() -> None:
 
 
 def test_a_broker_needs_a_directory() -> None:
-    with pytest.raises(ConfigError, match="log_dirs must be a whole number from 1 on"):
+    with pytest.raises(ConfigError, match="log_dirs must be a whole number from 1 to 1000"):
         EmbeddedKafka(log_dirs=0)
 
 
