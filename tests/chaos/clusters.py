@@ -38,6 +38,8 @@ OFFSETS_PARTITIONS = STATE_PARTITIONS = 3
 CHUNK_BYTES, MOST_MOVED_PER_S = 1_000, 1_000_000
 """How many bytes go to another log directory at a time, and per second at the end: few, so that a
 move is under way for a while."""
+UNINVITED = ("visitor", "intruder")
+"""Loads that write nothing, and need something to look at."""
 LOST_FOR_S = 0.05
 """How long the connection is down after a lost answer: a real client reconnects at once."""
 
@@ -56,7 +58,7 @@ def topic_specs(plan: Plan) -> dict[str, TopicSpec]:
         compacted["delete.retention.ms"] = 0
     wanted: dict[str, tuple[int, dict[str, object]]] = {}
     for load in plan.workloads:
-        if load in ("idempotent", "plain", "classic group", "consumer group", "visitor"):
+        if load in ("idempotent", "plain", "classic group", "consumer group", *UNINVITED):
             wanted["orders"] = (plan.partitions, usual)
         elif load == "compacted":
             wanted["compacted"] = (1, compacted)
@@ -113,7 +115,7 @@ class InProcess:
     def _start(self) -> EmbeddedKafka:
         kafka = EmbeddedKafka(
             brokers=self._plan.brokers,
-            config=broker_settings(self._plan),
+            config={**broker_settings(self._plan), **self._security()},
             topics=topic_specs(self._plan),
             data_dir=self._directory / "data" if self._plan.data_dir else None,
             log_dirs=self._plan.log_dirs,
@@ -123,6 +125,13 @@ class InProcess:
         kafka.start()
         self.log_dirs = kafka._require_brokers()._directory
         return kafka
+
+    def _security(self) -> dict[str, object]:
+        if "intruder" not in self._plan.workloads:
+            return {}
+        from tests.chaos.intruder import SETTINGS  # most rounds need none
+
+        return SETTINGS
 
     def reachable(self) -> list[str]:
         brokers = self.kafka._require_brokers().all()

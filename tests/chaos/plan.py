@@ -20,6 +20,7 @@ WORKLOADS = (
     "consumer group",
     "doomed",
     "visitor",
+    "intruder",
 )
 
 FAULTY_APIS = {
@@ -85,6 +86,11 @@ CASES = {
         3,
         ("idempotent", "visitor"),
         ["snapshot", "reset", "restore 0", "reset", "restore 0"],
+    ),
+    "an intruder on every listener": (
+        3,
+        ("idempotent", "intruder"),
+        ["kill 1", "start 1", "snapshot", "restore 0", "kill 2", "start 2"],
     ),
     "a process that is killed": (3, ("copy", "idempotent"), ["kill_process", "kill_process"]),
 }

@@ -45,6 +45,7 @@ from tests.chaos.clusters import (
     topic_specs,
 )
 from tests.chaos.history import History, Taken, Timeline, tick
+from tests.chaos.intruder import Intruder
 from tests.chaos.plan import Plan, Step
 from tests.chaos.wire import (
     ExactProducer,
@@ -94,7 +95,7 @@ class World:
         self._directory = directory
         self._rng = random.Random(plan.seed + 1)
         self._producers: list[ExactProducer] = []
-        self._visitors: list[Visitor] = []
+        self._visitors: list[Visitor | Intruder] = []
         self._readers: list[ExactReader] = []
         self._members: list[Member] = []
         self._workers: list[Worker] = []
@@ -147,7 +148,7 @@ class World:
         self._check_failures()
         if self.timeline.complaints:
             self._save_client_logs()
-        clients: list[ExactProducer | ExactReader | Member | Worker | Visitor]
+        clients: list[ExactProducer | ExactReader | Member | Worker | Visitor | Intruder]
         clients = [
             *self._producers,
             *self._visitors,
@@ -189,6 +190,9 @@ class World:
             elif load == "visitor":
                 names = [topic for topic in self.topics if topic != "doomed"]
                 self._visitors.append(Visitor(self, names).start())
+            elif load == "intruder" and isinstance(self.cluster, InProcess):
+                rng = random.Random(self._rng.getrandbits(32))
+                self._visitors.append(Intruder(self, self.cluster, rng).start())
         if "orders" in self.topics and not any(p.topic == "orders" for p in self._producers):
             self._add_producer("orders", "orders0")
         self._begin_era()

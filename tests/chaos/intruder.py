@@ -1,0 +1,93 @@
+"""A user without rights, who tries every request on every listener while the cluster suffers."""
+
+import threading
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from embedkafka import EmbedKafkaError
+from embedkafka.net.client import BrokerClient
+from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.security.sasl.logins import plain_login
+from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.config.listeners import CONTROL_LISTENER
+from tests.cluster.test_control_plane import AUTHORIZER, REQUESTS
+from tests.wire.test_authorization import PROBES, codes
+
+if TYPE_CHECKING:
+    from tests.chaos.clusters import InProcess
+    from tests.chaos.world import World
+
+OUTSIDE: Final = "OUTSIDE"
+USER: Final = "mallory"
+PASSWORD: Final = "m-secret"
+PAUSE_S: Final = 0.02
+CALL_MS: Final = 1_000
+
+SETTINGS: Final[dict[str, object]] = {
+    **AUTHORIZER,
+    "super.users": "User:ANONYMOUS",  # all other clients of a round, and brokers
+    "listeners": f"PLAINTEXT://:0,{OUTSIDE}://:0",
+    "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{OUTSIDE}:SASL_PLAINTEXT",
+    f"listener.name.{OUTSIDE.lower()}.sasl.enabled.mechanisms": "PLAIN",
+    f"listener.name.{OUTSIDE.lower()}.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'user_{USER}="{PASSWORD}";'
+    ),
+}
+"""The cluster has a listener for strangers, beside those of the other clients and the brokers."""
+
+OF_CLIENTS: Final = {api: probe for api, probe in PROBES.items() if probe.refused}
+
+
+class Intruder:
+    """Complains about every answer without an error."""
+
+    def __init__(self, world: "World", cluster: "InProcess", rng: Random) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._rng = rng
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="intruder", daemon=True)
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def leave(self) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(PAUSE_S):
+            if self._rng.random() < 0.5:
+                api = self._rng.choice(list(OF_CLIENTS))
+                probe = OF_CLIENTS[api]
+                self._try(OUTSIDE, api, probe.request, probe.version)
+            else:
+                api = self._rng.choice(list(REQUESTS))
+                self._try(CONTROL_LISTENER, api, REQUESTS[api], HANDLERS[api].versions[1])
+
+    def _try(self, listener: str, api: ApiKey, request: object, version: int) -> None:
+        try:
+            answer = self._ask(listener, request, version)
+        except (OSError, EmbedKafkaError):  # the login fails, or the broker is not there
+            return
+        if not codes(answer) and not self._ended.is_set():
+            self._world.complain(f"{USER} sends {api.name} on {listener}, and gets {answer}")
+
+    def _ask(self, listener: str, request: object, version: int) -> Any:  # Any: wire
+        running = self._cluster.kafka._require_brokers().running()
+        if not running:
+            raise OSError("no broker runs")
+        broker = self._rng.choice(running).require_broker()
+        client = BrokerClient(
+            "127.0.0.1",
+            broker.port(listener),
+            SystemClock(),
+            USER,
+            new_login=lambda host: plain_login(USER, PASSWORD),
+        )
+        try:
+            return client.call(request, version, timeout_ms=CALL_MS)
+        finally:
+            client.close()
