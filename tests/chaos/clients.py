@@ -72,7 +72,7 @@ def bounded(call: Callable[..., T], *arguments: Any, timeout_s: float = HANG_S) 
     return result
 
 
-class _Client:
+class Client:
     """A thread that takes turns until it is stopped. A failure in it is a complaint."""
 
     def __init__(self, world: "World", name: str, rng: Random) -> None:
@@ -113,7 +113,7 @@ class _Client:
         raise NotImplementedError
 
     def _close(self) -> None:
-        raise NotImplementedError
+        """Lets go of what the last turn left open."""
 
     def _call(self, call: Callable[..., T], *arguments: Any) -> T:
         """Repeats a call a few times, unless it fails for good."""
@@ -263,7 +263,7 @@ def make_consumer(world: "World", group: str, protocol: str, **settings: Any) ->
     )
 
 
-class Member(_Client):
+class Member(Client):
     """A member of a group: it reads, keeps what it saw, and commits its position.
 
     A group never reads again what it has committed, and skips nothing.
@@ -383,7 +383,7 @@ class Member(_Client):
             self._let_go(consumer)
 
 
-class Worker(_Client):
+class Worker(Client):
     """Copies `source` to `sink` in transactions that also write one count to `audit`.
 
     The worker aborts some transactions and abandons others. A producer that is abandoned or gives

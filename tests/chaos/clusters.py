@@ -129,7 +129,7 @@ class InProcess:
     def _security(self) -> dict[str, object]:
         if "intruder" not in self._plan.workloads:
             return {}
-        from tests.chaos.intruder import SETTINGS  # most rounds need none
+        from tests.chaos.uninvited import SETTINGS  # most rounds need none
 
         return SETTINGS
 

@@ -231,34 +231,6 @@ class Wire:
             client.close()
 
 
-class Visitor:
-    """Asks for all topics again and again, on new connections, and would create missing ones."""
-
-    def __init__(self, world: "World", topics: Sequence[str]) -> None:
-        self._world = world
-        self._topics = [MetadataRequest.Topic(name=topic) for topic in topics]
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="visitor", daemon=True)
-
-    def start(self) -> Self:
-        self._thread.start()
-        return self
-
-    def leave(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        request = MetadataRequest(topics=self._topics, allow_auto_topic_creation=True)
-        while not self._ended.wait(0.01):
-            wire = Wire(self._world.bootstrap, "visitor")
-            try:
-                wire.ask_any(request, METADATA_VERSION)
-            except OSError:
-                pass  # no broker is there now
-            finally:
-                wire.close()
-
-
 class ExactProducer:
     """Writes numbered records to all partitions of a topic from a separate thread.
 

@@ -45,14 +45,13 @@ from tests.chaos.clusters import (
     topic_specs,
 )
 from tests.chaos.history import History, Taken, Timeline, tick
-from tests.chaos.intruder import Intruder
 from tests.chaos.plan import Plan, Step
+from tests.chaos.uninvited import Intruder, Visitor
 from tests.chaos.wire import (
     ExactProducer,
     ExactReader,
     OnRecord,
     Refused,
-    Visitor,
     Wire,
     visible,
 )
@@ -95,7 +94,7 @@ class World:
         self._directory = directory
         self._rng = random.Random(plan.seed + 1)
         self._producers: list[ExactProducer] = []
-        self._visitors: list[Visitor | Intruder] = []
+        self._uninvited: list[Visitor | Intruder] = []
         self._readers: list[ExactReader] = []
         self._members: list[Member] = []
         self._workers: list[Worker] = []
@@ -151,7 +150,7 @@ class World:
         clients: list[ExactProducer | ExactReader | Member | Worker | Visitor | Intruder]
         clients = [
             *self._producers,
-            *self._visitors,
+            *self._uninvited,
             *self._readers,
             *self._members,
             *self._workers,
@@ -189,18 +188,20 @@ class World:
                 self._add_producer(SOURCE, "source0", pause_s=0.03)  # copying is slower
             elif load == "visitor":
                 names = [topic for topic in self.topics if topic != "doomed"]
-                self._visitors.append(Visitor(self, names).start())
+                self._uninvited.append(Visitor(self, names, self._new_rng()).start())
             elif load == "intruder" and isinstance(self.cluster, InProcess):
-                rng = random.Random(self._rng.getrandbits(32))
-                self._visitors.append(Intruder(self, self.cluster, rng).start())
+                self._uninvited.append(Intruder(self, self.cluster, self._new_rng()).start())
         if "orders" in self.topics and not any(p.topic == "orders" for p in self._producers):
             self._add_producer("orders", "orders0")
         self._begin_era()
 
     def _add_producer(self, topic: str, name: str, **settings: Any) -> None:
         count = self.topics[topic].partitions
-        rng = random.Random(self._rng.getrandbits(32))
+        rng = self._new_rng()
         self._producers.append(ExactProducer(self, topic, count, name, rng, **settings).start())
+
+    def _new_rng(self) -> random.Random:
+        return random.Random(self._rng.getrandbits(32))
 
     def _begin_era(self) -> None:
         """Starts new consumers and workers, as after the cluster has gone back."""
@@ -212,7 +213,7 @@ class World:
             self._add_reader(SINK, committed=True, on_record=self._check_txn(SINK))
             self._add_reader(AUDIT, committed=True, on_record=self._check_txn(AUDIT))
             for n in range(WORKERS):
-                rng = random.Random(self._rng.getrandbits(32))
+                rng = self._new_rng()
                 worker = Worker(self, f"worker{n}", rng, "copiers", plan.copy_protocol)
                 self._workers.append(worker.start())
         for load in plan.workloads:
@@ -221,7 +222,7 @@ class World:
                 group = f"{protocol}-readers"
                 seen = self._seen_by_group.setdefault(group, set())
                 for n in range(MEMBERS):
-                    rng = random.Random(self._rng.getrandbits(32))
+                    rng = self._new_rng()
                     member = Member(self, f"{protocol}{n}", rng, "orders", group, protocol, seen)
                     self._members.append(member.start())
 

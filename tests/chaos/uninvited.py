@@ -1,16 +1,19 @@
-"""A user without rights, who tries every request on every listener while the cluster suffers."""
+"""Clients that write nothing: they ask for topics that are gone, or for what they may not do."""
 
-import threading
+from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka import EmbedKafkaError
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.security.sasl.logins import plain_login
 from embedkafka.server.api_table import HANDLERS
 from embedkafka.server.config.listeners import CONTROL_LISTENER
+from tests.chaos.clients import Client
+from tests.chaos.wire import METADATA_VERSION, Wire
 from tests.cluster.test_control_plane import AUTHORIZER, REQUESTS
 from tests.wire.test_authorization import PROBES, codes
 
@@ -40,32 +43,44 @@ SETTINGS: Final[dict[str, object]] = {
 OF_CLIENTS: Final = {api: probe for api, probe in PROBES.items() if probe.refused}
 
 
-class Intruder:
-    """Complains about every answer without an error."""
+class Visitor(Client):
+    """Asks for all topics again and again, on new connections, and would create missing ones."""
+
+    def __init__(self, world: "World", topics: Sequence[str], rng: Random) -> None:
+        super().__init__(world, "visitor", rng)
+        topics_asked = [MetadataRequest.Topic(name=topic) for topic in topics]
+        self._request = MetadataRequest(topics=topics_asked, allow_auto_topic_creation=True)
+
+    def _take_turn(self) -> None:
+        self._ended.wait(PAUSE_S)
+        wire = Wire(self._world.bootstrap, "visitor")
+        try:
+            wire.ask_any(self._request, METADATA_VERSION)
+        except OSError:
+            pass  # no broker is there now
+        finally:
+            wire.close()
+
+
+class Intruder(Client):
+    """A user without rights, who tries every request on every listener.
+
+    Complains about every answer without an error.
+    """
 
     def __init__(self, world: "World", cluster: "InProcess", rng: Random) -> None:
-        self._world = world
+        super().__init__(world, "intruder", rng)
         self._cluster = cluster
-        self._rng = rng
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="intruder", daemon=True)
 
-    def start(self) -> Self:
-        self._thread.start()
-        return self
-
-    def leave(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        while not self._ended.wait(PAUSE_S):
-            if self._rng.random() < 0.5:
-                api = self._rng.choice(list(OF_CLIENTS))
-                probe = OF_CLIENTS[api]
-                self._try(OUTSIDE, api, probe.request, probe.version)
-            else:
-                api = self._rng.choice(list(REQUESTS))
-                self._try(CONTROL_LISTENER, api, REQUESTS[api], HANDLERS[api].versions[1])
+    def _take_turn(self) -> None:
+        self._ended.wait(PAUSE_S)
+        if self._rng.random() < 0.5:
+            api = self._rng.choice(list(OF_CLIENTS))
+            probe = OF_CLIENTS[api]
+            self._try(OUTSIDE, api, probe.request, probe.version)
+        else:
+            api = self._rng.choice(list(REQUESTS))
+            self._try(CONTROL_LISTENER, api, REQUESTS[api], HANDLERS[api].versions[1])
 
     def _try(self, listener: str, api: ApiKey, request: object, version: int) -> None:
         try:
