@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 # Quick news comes first, then the longest.
 test=(check spark plugin cluster wire docs chaos)
 gates=(oracle more-spark install takeover)
-nightly=("${test[@]}" "${gates[@]}" slow tours drawn shuffled no-sendfile hasty oracle-3.9 differences rounds histories fuzz mutants kerberos demo pages coverage release bench)
+nightly=("${test[@]}" "${gates[@]}" slow connect tours drawn shuffled no-sendfile hasty oracle-3.9 differences rounds histories fuzz mutants kerberos demo pages coverage release bench)
 
 night=''
 case "${1-}" in

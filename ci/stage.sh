@@ -12,11 +12,6 @@ spark() {
     tests "$first" && tests tests/spark examples --ignore "$first" --deselect "$demo"
 }
 
-more_spark() {
-    tests tests/spark tests/plugin -m "gate and not slow" &&
-        tests tests/spark/test_every_helper.py -m gate -n 1 --spark-xdist=shared
-}
-
 # consumer-groups is left out: Kafka's assignor chooses among equals by the order of hash maps.
 differences() {
     local failed=0 family
@@ -37,11 +32,12 @@ case "${1-}" in
     chaos) tests tests/sim tests/chaos tests/fuzz ;;
     # make gates
     oracle) tests tests/wire --oracle -m "gate and not slow" ;;
-    more-spark) more_spark && make demo ;;
+    more-spark) tests tests/spark tests/plugin -m "gate and not slow" && make demo ;;
     install) make .venv/.ready-uv && tests tests/tidy tests/streams tests/cluster -m "gate and not slow" ;;
     takeover) tests tests/cluster/test_kafka_takes_over.py -m slow ;;
     # make nightly
     slow) make slow ;;
+    connect) tests tests/spark/test_every_helper.py -m gate -n 1 --spark-xdist=shared ;;
     tours) tests tests/wire --oracle -m slow -k "apache and (tour or damaged)" --ignore tests/wire/test_admin_tour.py ;;
     drawn) tests tests/unit tests/cluster/test_wrong_values.py tests/cluster/test_wrong_commands.py --new-examples ;;
     shuffled) tests tests/unit tests/wire tests/cluster --shuffle ;;
