@@ -242,9 +242,16 @@ class DiskFiles:
         self._disk._check(path, _Access.READ)
         return self._files.read(path)
 
-    def replace(self, path: Path, data: BytesLike) -> None:
+    def replace(self, path: Path, data: BytesLike, *, sync: bool = False) -> None:
         self._disk._check(path, _Access.WRITE)
-        self._files.replace(path, data)
+        self._files.replace(path, data, sync=sync)
+
+    def sync(self, path: Path) -> None:
+        self._disk._check(path, _Access.WRITE)
+        self._files.sync(path)
+
+    def boot_id(self) -> str | None:
+        return self._files.boot_id()
 
     def size(self, path: Path) -> int:
         self._disk._check(path, _Access.READ)

@@ -2,7 +2,8 @@
 
 Owner: the log's lock; `log.Log` and `cleanable.CleanableLog` hold it when they call.
 Invariants: log start <= high watermark <= log end; the last stable offset is never above the high
-watermark; a batch counts (moves the log end) only once the file holds all of it.
+watermark; a batch counts (moves the log end) only once the file holds all of it. All segments that
+end at or below the recovery point are on disk, with their indexes: only a sync raises it.
 Not here: the lock and the handling of OSErrors (`guard`), files (`local_log`), validation of
 appends (`validation`), searches (`reads`).
 """
@@ -11,7 +12,7 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from embedkafka.log.append_info import AppendInfo, UnexpectedAppendOffset, duplicate_of
 from embedkafka.log.config import LogConfig
@@ -29,11 +30,20 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.files import sync_all
 from embedkafka.runtime.ids import TopicPartition
 
 _LOG = logging.getLogger(__name__)
 
 MAX_OFFSET: Final = MAX_LONG
+
+
+class Unsynced(NamedTuple):
+    """Files to sync. Afterwards all batches below `end_offset` are on disk."""
+
+    paths: Sequence[Path]
+    end_offset: int
+    truncations: int
 
 
 class LogContents:
@@ -49,6 +59,7 @@ class LogContents:
         topic_id: uuid.UUID | None,
         producer_config: ProducerStateConfig,
         on_storage_error: Callable[[OSError], object],
+        on_rolled: Callable[[], object],
     ) -> None:
         self.topic_partition = topic_partition
         self.config = config
@@ -75,6 +86,7 @@ class LogContents:
         self._clock = environment.clock
         self._files = environment.files
         self._on_storage_error = on_storage_error
+        self._on_rolled = on_rolled
         self._is_stored = False
         self._stored_topic_id: uuid.UUID | None = None
 
@@ -130,19 +142,45 @@ class LogContents:
         if self._is_stored:
             self._store_topic_id()
 
-    def flush(self, *, sync: bool) -> None:
-        """Writes every file; with `sync`, waits until they are on disk."""
+    def flush(self) -> None:
+        """Waits until every batch is on disk."""
         if not self._is_stored:
             return
-        self.local.save(self.recovery_point, sync=sync)
-        self.epochs.save()
+        sync_all(self._files, self.unsynced().paths)
+        self.local.active.file.sync()
         self.recovery_point = self.log_end_offset
         self.last_flushed_ms = self._clock.now_ms()
+
+    def unsynced(self) -> "Unsynced":
+        """What may not be on disk of the closed segments.
+
+        Recovery rebuilds all that belongs to the active segment but its batches.
+        """
+        active = self.local.active
+        paths: list[Path] = []
+        if self.recovery_point <= active.base_offset:
+            closed = self.local.segments.since(self.recovery_point)[:-1]
+            paths = [path for segment in closed for path in segment.paths]
+            directory = self.local.directory
+            paths += [
+                self.producers.snapshot_path(active.base_offset),
+                self.epochs.path,
+                directory / checkpoints.PARTITION_METADATA,
+                directory,
+                directory.parent,
+            ]
+        return Unsynced(paths, active.base_offset, self.truncations)
+
+    def on_synced(self, synced: "Unsynced") -> None:
+        """Raises the recovery point, unless segments have changed since."""
+        if synced.truncations == self.truncations:
+            self.recovery_point = max(self.recovery_point, synced.end_offset)
 
     def save(self) -> None:
         """Writes all files, so that a copy of the directory opens without repairs."""
         if self._is_stored:
-            self.flush(sync=False)
+            self.local.active.save_indexes()
+            self.epochs.save()
             self.local.active.trim()
             self.producers.take_snapshot()
 
@@ -260,7 +298,7 @@ class LogContents:
             self.producers.commit(checked)
             self._note_first_unstable()
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush(sync=True)
+            self.flush()
         return AppendInfo(
             first_offset,
             last_offset,
@@ -299,7 +337,9 @@ class LogContents:
         self.producers.take_snapshot()
         self.epochs.save()
         segment = self.local.roll(next_offset)
-        self.recovery_point = max(self.recovery_point, next_offset)
+        # The batches may be on disk; the indexes, which are complete only now, are not.
+        self.recovery_point = min(self.recovery_point, active.base_offset)
+        self._on_rolled()
         return segment
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
@@ -376,8 +416,8 @@ class LogContents:
         self.epochs.clear()
         self.epochs.save()
         self.producers.truncate_fully_and_start_at(offset)
-        self.log_start_offset = self.log_end_offset = offset
-        self.recovery_point = self.high_watermark = offset
+        self.log_start_offset = self.log_end_offset = self.high_watermark = offset
+        self.recovery_point = min(self.recovery_point, offset)
         self._note_first_unstable()
 
     def delete_old_segments(self) -> int:

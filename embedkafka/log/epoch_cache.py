@@ -5,14 +5,22 @@ Invariants: epochs and start offsets both rise. `leader-epoch-checkpoint` covers
 below the recovery point; recovery finds later epochs in the batches it reads.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from embedkafka.log.files.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
+from embedkafka.log.files.checkpoints import (
+    EPOCH_CHECKPOINT,
+    CorruptCheckpoint,
+    read_epochs,
+    write_epochs,
+)
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET
+
+_LOG = logging.getLogger(__name__)
 
 
 class EpochEntry(NamedTuple):
@@ -37,21 +45,30 @@ class EpochCache:
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
-        self._path = directory / EPOCH_CHECKPOINT
+        self.path = directory / EPOCH_CHECKPOINT
         self._entries: list[EpochEntry] = []
         self._is_saved = True
         self.latest_epoch = NO_LEADER_EPOCH
 
-    def load(self) -> None:
-        """Reads the checkpoint; drops entries that contradict a later one."""
-        for epoch, start_offset in read_epochs(self._files, self._path):
+    def load(self) -> bool:
+        """Reads the checkpoint; drops entries that contradict a later one.
+
+        Returns whether it holds any: after a power loss it may be empty or damaged.
+        """
+        try:
+            stored = read_epochs(self._files, self.path)
+        except CorruptCheckpoint as corrupt:
+            _LOG.warning("Looking for epochs in the batches: %s", corrupt)
+            stored = []
+        for epoch, start_offset in stored:
             self._hold(_appended(self._entries, EpochEntry(epoch, start_offset)))
         self._is_saved = True
+        return bool(stored)
 
     def save(self) -> None:
         """Writes the checkpoint if it is out of date."""
         if not self._is_saved:
-            write_epochs(self._files, self._path, self._entries)
+            write_epochs(self._files, self.path, self._entries)
             self._is_saved = True
 
     @property
@@ -102,7 +119,7 @@ class EpochCache:
 
     def move(self, directory: Path) -> None:
         """Switches to another directory, to which the file was moved."""
-        self._path = directory / EPOCH_CHECKPOINT
+        self.path = directory / EPOCH_CHECKPOINT
 
     def rewrite(self, directory: Path) -> None:
         """Switches to another directory and overwrites its checkpoint."""

@@ -70,7 +70,8 @@ class Loader:
     def load(self, *, log_start_offset: int, recovery_point: int, is_clean: bool) -> LoadedLog:
         """Loads the log with the given checkpoints; `is_clean` after a clean shutdown."""
         self._finish_swaps()
-        self._epochs.load()
+        if not self._epochs.load():
+            recovery_point, is_clean = 0, False  # the batches tell the epochs
         segments = self._load_segments()
         self._producers.find_snapshots(
             self._files.names(self._directory), [segment.base_offset for segment in segments]
@@ -105,7 +106,7 @@ class Loader:
             segments=segments,
             log_start_offset=start_offset,
             log_end_offset=end_offset,
-            recovery_point=end_offset if is_clean else min(recovery_point, end_offset),
+            recovery_point=min(recovery_point, end_offset),
             is_stored=is_stored,
         )
 

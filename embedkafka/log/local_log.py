@@ -99,14 +99,6 @@ class LocalLog:
         segment.create()
         return segment
 
-    def save(self, since_offset: int, *, sync: bool) -> None:
-        """Writes the files from `since_offset` on; with `sync`, waits until they are on disk."""
-        for segment in self.segments.since(since_offset):
-            if sync:
-                segment.sync()
-            else:
-                segment.save_indexes()
-
     def delete(self, segments: Sequence[Segment]) -> None:
         """Takes segments out of the log."""
         self.segments.remove(segments)

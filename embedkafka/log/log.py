@@ -49,6 +49,7 @@ from embedkafka.log.validation import (
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.buffers import BytesLike
+from embedkafka.runtime.files import sync_all
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK
 
@@ -95,6 +96,8 @@ class Log:
         self._guard = LogGuard(topic_partition, on_storage_error, lock_rank=lock_rank)
         self._lock = self._guard.lock
         self._on_truncated = on_truncated
+        self._scheduler = environment.scheduler
+        self._is_sync_due = False
         self._contents = LogContents(
             topic_partition,
             directory,
@@ -103,6 +106,7 @@ class Log:
             topic_id=topic_id,
             producer_config=producer_config,
             on_storage_error=self._guard.storage_error,
+            on_rolled=self._sync_soon,
         )
         self.cleanable = CleanableLog(self._guard, self._contents)
 
@@ -158,7 +162,7 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on disk; after a crash the rest is checked."""
+        """Below it, closed segments are on disk whole; after a crash the rest is checked."""
         return self._contents.recovery_point
 
     @property
@@ -202,9 +206,26 @@ class Log:
                 log_start_offset=log_start_offset, recovery_point=recovery_point, is_clean=is_clean
             )
 
-    def flush(self, *, sync: bool = False) -> None:
-        """Writes every file; with `sync`, waits until they are on disk."""
-        self._guard.run(lambda: self._contents.flush(sync=sync))
+    def flush(self) -> None:
+        """Waits until every batch is on disk."""
+        self._guard.run(self._contents.flush)
+
+    def _sync_soon(self) -> None:
+        if not self._is_sync_due:
+            self._is_sync_due = True
+            self._scheduler.once(f"flush-log {self.topic_partition}", 0, self._sync_closed_segments)
+
+    def _sync_closed_segments(self) -> None:
+        """Waits, without the lock, until all segments but the active one are on disk."""
+        self._is_sync_due = False
+        try:
+            unsynced = self._guard.run(self._contents.unsynced)
+            sync_all(self._files, unsynced.paths)
+            self._guard.run(lambda: self._contents.on_synced(unsynced))
+        except OSError as error:
+            self._guard.storage_error(error)
+        except ApiError:
+            pass  # closed
 
     def close(self) -> None:
         """Closes cleanly, with complete indexes and a producer snapshot."""
@@ -251,7 +272,7 @@ class Log:
             return CopiedLog(
                 log_start_offset=self.log_start_offset,
                 high_watermark=self.high_watermark,
-                log_end_offset=self.log_end_offset,
+                recovery_point=min(self.recovery_point, self._contents.local.active.base_offset),
             )
 
     def rename_directory(self, directory: Path) -> None:

@@ -95,6 +95,8 @@ class LogManager:
         self._lock = ranked_lock("logs", LEAF_RANK)
         self._offline: dict[Path, OSError] = {}
         self._logs: dict[TopicPartition, Log] = {}
+        self._written: dict[Path, Mapping[TopicPartition, int]] = {}
+        """What the checkpoints on disk say."""
         self._tasks: list[Cancellable] = []
         self._locks: list[DirectoryLock] = []
         self._cleaner_task: Cancellable | None = None
@@ -146,6 +148,8 @@ class LogManager:
         found = checkpoints.read_meta_properties(self._files, directory)
         if found is None:
             checkpoints.write_meta_properties(self._files, directory, meta)
+            for path in (directory, directory.parent):
+                self._files.sync(path)
         return found or meta
 
     def startup(self) -> None:
@@ -176,7 +180,7 @@ class LogManager:
                 for log in logs:
                     log.close()
                 self._write_checkpoints(directory, logs)
-                self._files.replace(directory / checkpoints.CLEAN_SHUTDOWN, b"")
+                checkpoints.mark_clean(self._files, directory)
             except OSError as error:
                 _LOG.error("Log directory %s was not closed cleanly: %s", directory, error)
                 self.fail_directory(directory, error)
@@ -361,11 +365,7 @@ class LogManager:
         """Syncs the logs whose last sync is more than `flush.ms` ago."""
         now_ms = self._clock.now_ms()
         self._for_each_log(
-            lambda log: (
-                log.flush(sync=True)
-                if now_ms - log.last_flushed_ms >= log.config.flush_ms
-                else None
-            )
+            lambda log: log.flush() if now_ms - log.last_flushed_ms >= log.config.flush_ms else None
         )
 
     def expire_producers(self) -> None:
@@ -392,10 +392,10 @@ class LogManager:
     def _load_directory(self, directory: Path) -> Sequence[Path]:
         """Opens the logs; returns the paths of unfinished copies of moving replicas."""
         self._files.make_directory(directory)
-        clean_mark = directory / checkpoints.CLEAN_SHUTDOWN
-        is_clean = self._files.exists(clean_mark)
-        # Removed before loading: from here on, a crash is an unclean shutdown.
-        self._files.remove(clean_mark)
+        # Removes it before loading: from here on, a crash is an unclean shutdown.
+        is_clean = checkpoints.take_clean_mark(self._files, directory)
+        for name in checkpoints.OFFSET_CHECKPOINTS:
+            self._files.open(directory / name)  # Kafka creates them at the start too
         self._cleaner.load_checkpoint(directory)
         recovery_points = self._read_offsets(directory, checkpoints.RECOVERY_POINT_CHECKPOINT)
         log_starts = self._read_offsets(directory, checkpoints.LOG_START_CHECKPOINT)
@@ -457,6 +457,7 @@ class LogManager:
             ) from error
         with self._lock:
             self._logs[topic_partition] = log
+        self._lower_checkpoints(log, 0)
         return log
 
     def _open(self, topic_partition: TopicPartition, directory: Path, config: LogConfig) -> Log:
@@ -472,7 +473,7 @@ class LogManager:
             self._environment,
             producer_config=self.config.producers,
             on_storage_error=lambda error: self.fail_directory(directory, error),
-            on_truncated=self._cleaner.truncate_checkpoint,
+            on_truncated=self._on_truncated,
         )
 
     def _place(self, topic_partition: TopicPartition) -> Path:
@@ -528,6 +529,7 @@ class LogManager:
 
     def on_moved(self, log: Log, source: Path) -> None:
         self._cleaner.alter_checkpoint_dir(log, source)
+        self._lower_checkpoints(log, 0)
 
     # -- deleting
 
@@ -603,17 +605,19 @@ class LogManager:
 
     def _checkpoint_all(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
         for directory in self.live_directories:
-            try:
-                self._write_checkpoint(directory, name, self._logs_in(directory), offset_of)
-            except OSError as error:
-                self.fail_directory(directory, error)
+            self._checkpoint(directory, name, offset_of)
+
+    def _checkpoint(
+        self, directory: Path, name: str, offset_of: Callable[[Log], int | None]
+    ) -> None:
+        try:
+            self._write_checkpoint(directory, name, self._logs_in(directory), offset_of)
+            self._files.sync(directory)
+        except OSError as error:
+            self.fail_directory(directory, error)
 
     def _write_checkpoints(self, directory: Path, logs: Sequence[Log]) -> None:
-        for name, offset_of in (
-            (checkpoints.RECOVERY_POINT_CHECKPOINT, _recovery_point),
-            (checkpoints.LOG_START_CHECKPOINT, _moved_log_start),
-            (checkpoints.REPLICATION_CHECKPOINT, _high_watermark),
-        ):
+        for name, offset_of in (*_CLAIMS, (checkpoints.REPLICATION_CHECKPOINT, _high_watermark)):
             self._write_checkpoint(directory, name, logs, offset_of)
 
     def _write_checkpoint(
@@ -628,13 +632,27 @@ class LogManager:
             offsets = {log.topic_partition: offset_of(log) for log in logs}
             known = {tp: offset for tp, offset in offsets.items() if offset is not None}
             checkpoints.write_offsets(self._files, directory / name, known)
+            self._written[directory / name] = known
 
     def _read_offsets(self, directory: Path, name: str) -> Mapping[TopicPartition, int]:
         try:
-            return checkpoints.read_offsets(self._files, directory / name)
+            found = checkpoints.read_offsets(self._files, directory / name)
         except CorruptCheckpoint as corrupt:
             _LOG.warning("Starting from offset 0 instead: %s", corrupt)
-            return {}
+            found = {}
+        self._written[directory / name] = found
+        return found
+
+    def _on_truncated(self, log: Log, offset: int) -> None:
+        self._cleaner.truncate_checkpoint(log, offset)
+        self._lower_checkpoints(log, offset)
+
+    def _lower_checkpoints(self, log: Log, offset: int) -> None:
+        """Rewrites the checkpoints that say more than `offset` of a truncated or new log."""
+        directory = log.directory.parent
+        for name, offset_of in _CLAIMS:
+            if self._written.get(directory / name, {}).get(log.topic_partition, 0) > offset:
+                self._checkpoint(directory, name, offset_of)
 
     def _logs_in(self, directory: Path) -> Sequence[Log]:
         with self._lock:
@@ -667,3 +685,10 @@ def _high_watermark(log: Log) -> int:
 def _moved_log_start(log: Log) -> int | None:
     """The log start, unless the first segment starts there."""
     return log.log_start_offset if log.log_start_offset > log.first_segment_offset else None
+
+
+_CLAIMS: Final = (
+    (checkpoints.RECOVERY_POINT_CHECKPOINT, _recovery_point),
+    (checkpoints.LOG_START_CHECKPOINT, _moved_log_start),
+)
+"""The checkpoints that recovery trusts blindly."""

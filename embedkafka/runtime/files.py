@@ -10,7 +10,7 @@ Not here: file contents (`log`).
 import errno
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -32,6 +32,8 @@ LOCK_FILE: Final = ".lock"
 """The same name as Kafka's."""
 
 _BINARY: Final = getattr(os, "O_BINARY", 0)  # or Windows translates line ends
+_IS_WINDOWS: Final = os.name == "nt"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class File(Protocol):
@@ -71,8 +73,19 @@ class Files(Protocol):
 
     def read(self, path: Path) -> bytes: ...
 
-    def replace(self, path: Path, data: BytesLike) -> None:
-        """Replaces the content of `path` atomically: readers see the old or the new, whole."""
+    def replace(self, path: Path, data: BytesLike, *, sync: bool = False) -> None:
+        """Replaces the content of `path` atomically: readers see the old or the new, whole.
+
+        Without `sync`, a power loss may leave an empty file.
+        """
+        ...
+
+    def sync(self, path: Path) -> None:
+        """Waits until a file, or the names in a directory, are on disk."""
+        ...
+
+    def boot_id(self) -> str | None:
+        """Changes when the machine starts, because it may have lost power; None if unknown."""
         ...
 
     def size(self, path: Path) -> int: ...
@@ -124,6 +137,13 @@ class Files(Protocol):
         ...
 
 
+def sync_all(files: Files, paths: Iterable[Path]) -> None:
+    """Syncs those of `paths` that exist; another thread may be removing some."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            files.sync(path)
+
+
 def is_disk_failure(error: OSError) -> bool:
     """Whether the disk is broken or full. Running out of descriptors does not count: it passes."""
     return error.errno not in _OUT_OF_DESCRIPTORS
@@ -151,24 +171,51 @@ class FileRegion:
 
 
 class SystemFiles:
-    """The real file system."""
+    """The real file system.
+
+    Without `syncs`, nothing waits for the disk: right for files that end with their process.
+    """
+
+    def __init__(self, *, syncs: bool = True) -> None:
+        self._syncs = syncs
+        self._new_file = _SystemFile if syncs else _UnsyncedFile
 
     def open(self, path: Path) -> File:
-        return _SystemFile(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644))
+        return self._new_file(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644))
 
     def create(self, path: Path) -> File:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
-        return _SystemFile(os.open(path, flags, 0o644))
+        return self._new_file(os.open(path, flags, 0o644))
 
     def read(self, path: Path) -> bytes:
         with open(path, "rb") as file:
             return file.read()
 
-    def replace(self, path: Path, data: BytesLike) -> None:
+    def replace(self, path: Path, data: BytesLike, *, sync: bool = False) -> None:
         temporary = path.with_name(path.name + ".tmp")
         with open(temporary, "wb", buffering=0) as file:
             _write_all(file.fileno(), data, 0)
+            if sync and self._syncs:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
+
+    def sync(self, path: Path) -> None:
+        if not self._syncs or (_IS_WINDOWS and os.path.isdir(path)):
+            return
+        descriptor = os.open(path, os.O_RDWR | _BINARY if _IS_WINDOWS else os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a network's file system without synced directories
+                raise
+        finally:
+            os.close(descriptor)
+
+    def boot_id(self) -> str | None:
+        try:
+            return self.read(_BOOT_ID).decode().strip()
+        except OSError:
+            return None
 
     def size(self, path: Path) -> int:
         return os.stat(path).st_size
@@ -274,6 +321,13 @@ class _SystemFile:
 
     def sync(self) -> None:
         os.fsync(self._descriptor)
+
+
+class _UnsyncedFile(_SystemFile):
+    __slots__ = ()
+
+    def sync(self) -> None:
+        pass
 
 
 _registry = threading.RLock()  # re-entrant: collecting a lock releases it, at any moment

@@ -1,11 +1,11 @@
 """A tree of znodes on disk: a snapshot in one file, and the changes since then in another.
 
-Every transaction is a line of JSON in `zookeeper.journal`, written before it is acknowledged, so a
-killed process loses none. Loading applies the same operations again. When the journal has outgrown
-the tree, we write a new snapshot and start an empty journal.
+Every transaction is a line of JSON in `zookeeper.journal`, on disk before it is acknowledged, as in
+ZooKeeper, so neither a killed process nor a power cut loses one. Loading applies the same
+operations again. When the journal has outgrown the tree, we write a new snapshot and start an empty
+journal.
 
-A killed process may leave an incomplete last line. It was not acknowledged, so we drop it. Lines
-are not synced: a power cut may lose the last ones, as it may lose records of logs.
+Either may leave an incomplete last line. It was not acknowledged, so we drop it.
 
 Owner: `MemoryZk._lock`.
 Invariants: `zookeeper.json` plus the lines with higher transaction ids make up the tree. After a
@@ -35,6 +35,7 @@ class Journal:
     """Keeps one tree in `directory`."""
 
     def __init__(self, directory: Path, *, files: Files, failures: Failures) -> None:
+        self._directory = directory
         self._tree_path = directory / TREE_FILE
         self._path = directory / JOURNAL_FILE
         self._files = files
@@ -70,6 +71,7 @@ class Journal:
             line = json.dumps([tree.zxid, session_id, now_ms, changes]).encode() + b"\n"
             self._file.write(line, self._size)
             self._size += len(line)
+            self._file.sync()
             if self._size > self._limit:
                 self.rewrite(tree)
         except OSError as error:
@@ -79,9 +81,10 @@ class Journal:
     def rewrite(self, tree: Tree) -> None:
         """Writes a snapshot and starts an empty journal."""
         data = encode_tree(tree, ephemerals=True)
-        self._files.replace(self._tree_path, data)
+        self._files.replace(self._tree_path, data, sync=True)
         if self._file is None:
             self._file = self._files.open(self._path)
+        self._files.sync(self._directory)  # or a power cut could bring the former tree back
         self._file.truncate(0)
         self._size = 0
         self._limit = max(_SHORTEST_BYTES, 2 * len(data))
@@ -90,7 +93,8 @@ class Journal:
         """Writes a last snapshot."""
         self._closed = True
         self._file = None
-        self._files.replace(self._tree_path, encode_tree(tree))
+        self._files.replace(self._tree_path, encode_tree(tree), sync=True)
+        self._files.sync(self._directory)
         self._files.remove(self._path)
 
 

@@ -244,6 +244,11 @@ class KafkaZk:
         if self.store.exists(paths.FEATURE) is None:
             create_with_parents(self.store, paths.FEATURE, payloads.NO_FEATURES, exist_ok=True)
 
+    def features_epoch(self) -> int:
+        """The version of the znode with the finalized features, their epoch to clients."""
+        stat = self.store.exists(paths.FEATURE)
+        return 0 if stat is None else stat.version
+
     # --- topics ---
 
     def topics(self, watch: Watch | None = None) -> set[str]:

@@ -346,12 +346,12 @@ class KilledAtEveryStep:
         monkeypatch.setattr(Brokers, "boot", self._keep_before(Brokers.boot, last=True))
 
     def _keep_before(self, change: Any, *, last: bool = False) -> Any:
-        def keep_and_change(*arguments: Any) -> Any:
+        def keep_and_change(*arguments: Any, **options: Any) -> Any:
             if self._thread is threading.current_thread():
                 self._keep()
                 if last:  # from here on, brokers write too
                     self._thread = None
-            return change(*arguments)
+            return change(*arguments, **options)
 
         return keep_and_change
 

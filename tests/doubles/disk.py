@@ -15,6 +15,7 @@ class FaultyFiles(SystemFiles):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.full_paths: set[str] = set()
         self.synced: list[Path] = []
 
@@ -24,9 +25,16 @@ class FaultyFiles(SystemFiles):
     def create(self, path: Path) -> File:
         return FaultyFile(super().create(path), path, self)
 
-    def replace(self, path: Path, data: BytesLike) -> None:
+    def replace(self, path: Path, data: BytesLike, *, sync: bool = False) -> None:
         self.check(path)
-        super().replace(path, data)
+        super().replace(path, data, sync=sync)
+
+    def sync(self, path: Path) -> None:
+        super().sync(path)
+        self.synced.append(path)
+
+    def on_file_synced(self, descriptor: int) -> None:
+        """An open file was synced."""
 
     def check(self, path: Path) -> None:
         if any(path.name.endswith(suffix) for suffix in self.full_paths):
@@ -59,5 +67,6 @@ class FaultyFile:
         self._file.truncate(size)
 
     def sync(self) -> None:
-        self._files.synced.append(self._path)
         self._file.sync()
+        self._files.synced.append(self._path)
+        self._files.on_file_synced(self._file.fileno())

@@ -18,7 +18,6 @@ from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.log.files.copies import copy_log_dir
 from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
-from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.values import dataclass, field
 
@@ -47,7 +46,7 @@ class Snapshots:
     def __init__(self, brokers: Brokers, directory: Path) -> None:
         self._brokers = brokers
         self._directory = directory
-        self._files = SystemFiles()
+        self._files = brokers.files
         self._taken = 0
         self.named: Mapping[str, Snapshot] = {}
 

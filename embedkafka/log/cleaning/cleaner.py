@@ -450,6 +450,7 @@ def _rewrite(
             new.txn_index.append(txn)
         transactions.retained.clear()
         new.retire()
+        new.sync()  # recovery trusts it if it trusted the originals
     except BaseException:  # also when the generator is closed
         new.remove()
         raise

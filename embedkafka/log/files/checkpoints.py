@@ -26,7 +26,15 @@ PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
+OFFSET_CHECKPOINTS: Final = (
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    CLEANER_CHECKPOINT,
+)
+
 _VERSION: Final = "0"
+_BOOT: Final = b"boot.id="
 
 
 class CorruptCheckpoint(EmbedKafkaError):
@@ -36,7 +44,7 @@ class CorruptCheckpoint(EmbedKafkaError):
 def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """Writes one `topic partition offset` per line."""
     lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()]
-    _write(files, path, lines)
+    _write(files, path, lines, sync=True)
 
 
 def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
@@ -53,7 +61,8 @@ def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
 
 def write_epochs(files: Files, path: Path, entries: Iterable[tuple[int, int]]) -> None:
     """Writes one `epoch start-offset` per line."""
-    _write(files, path, [f"{epoch} {start_offset}" for epoch, start_offset in entries])
+    lines = [f"{epoch} {start_offset}" for epoch, start_offset in entries]
+    _write(files, path, lines, sync=False)
 
 
 def read_epochs(files: Files, path: Path) -> list[tuple[int, int]]:
@@ -75,11 +84,12 @@ def write_topic_id(files: Files, directory: Path, topic_id: uuid.UUID) -> None:
 
 
 def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
-    """The topic id in `partition.metadata`, if the file exists."""
+    """The topic id in `partition.metadata`, if the file exists; a power loss may empty it."""
     path = directory / PARTITION_METADATA
-    if not files.exists(path):
+    data = files.read(path).strip(b"\0") if files.exists(path) else b""
+    if not data:
         return None
-    lines = files.read(path).decode(errors="replace").splitlines()
+    lines = data.decode(errors="replace").splitlines()
     try:
         fields = dict(line.split(": ", 1) for line in lines if line)
         if fields["version"] != _VERSION:
@@ -102,7 +112,7 @@ def write_meta_properties(files: Files, directory: Path, meta: MetaProperties) -
     properties = {"broker.id": str(meta.broker_id), "version": _VERSION}
     if meta.cluster_id is not None:
         properties["cluster.id"] = meta.cluster_id
-    files.replace(directory / META_PROPERTIES, format_properties(properties).encode())
+    files.replace(directory / META_PROPERTIES, format_properties(properties).encode(), sync=True)
 
 
 def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None:
@@ -117,9 +127,27 @@ def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None
     return MetaProperties(broker_id=int(broker_id), cluster_id=properties.get("cluster.id"))
 
 
-def _write(files: Files, path: Path, lines: Sequence[str]) -> None:
+def mark_clean(files: Files, directory: Path) -> None:
+    """Marks a clean shutdown. It did not sync, so the mark holds until the machine starts again."""
+    mark = _BOOT + str(files.boot_id()).encode()
+    files.replace(directory / CLEAN_SHUTDOWN, mark, sync=True)
+
+
+def take_clean_mark(files: Files, directory: Path) -> bool:
+    """Removes the mark; returns whether all files are as a clean shutdown left them."""
+    path = directory / CLEAN_SHUTDOWN
+    if not files.exists(path):
+        return False
+    mark, boot_id = files.read(path), files.boot_id()
+    files.remove(path)
+    if mark.startswith(_BOOT):
+        return boot_id is not None and mark == _BOOT + boot_id.encode()
+    return True  # Apache Kafka's, which syncs first
+
+
+def _write(files: Files, path: Path, lines: Sequence[str], *, sync: bool) -> None:
     text = "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
-    files.replace(path, text.encode())
+    files.replace(path, text.encode(), sync=sync)
 
 
 def _read(files: Files, path: Path) -> list[str]:

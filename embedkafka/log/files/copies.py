@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from embedkafka.log.files.checkpoints import (
-    CLEAN_SHUTDOWN,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
+    mark_clean,
     write_offsets,
 )
 from embedkafka.log.files.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX
@@ -34,7 +34,7 @@ class CopiedLog(NamedTuple):
 
     log_start_offset: int
     high_watermark: int
-    log_end_offset: int
+    recovery_point: int
 
 
 def copy_log(files: Files, source: Path, target: Path) -> None:
@@ -54,12 +54,12 @@ def write_copied_offsets(
 ) -> None:
     """Writes the checkpoints of copied logs and the mark of a clean shutdown."""
     for name, offsets in (
-        (RECOVERY_POINT_CHECKPOINT, {tp: log.log_end_offset for tp, log in copied.items()}),
+        (RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in copied.items()}),
         (REPLICATION_CHECKPOINT, {tp: log.high_watermark for tp, log in copied.items()}),
         (LOG_START_CHECKPOINT, {tp: log.log_start_offset for tp, log in copied.items()}),
     ):
         write_offsets(files, target / name, offsets)
-    files.replace(target / CLEAN_SHUTDOWN, b"")
+    mark_clean(files, target)
 
 
 def copy_log_dir(files: Files, source: Path, target: Path) -> None:

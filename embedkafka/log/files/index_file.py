@@ -1,7 +1,7 @@
 """The file of an index: entries of a fixed size, kept in memory and written late.
 
 The entries of the active segment stay in memory. Its file is empty at first, and is written when
-the segment is rolled, flushed or closed. Other segments load the file on first use. After a crash
+the segment is rolled or closed. Other segments load the file on first use. After a crash
 the loader rebuilds missing entries, as Kafka does with indexes it cannot trust.
 
 Owner: the segment, under its `Log._lock`.

@@ -21,7 +21,7 @@ from embedkafka.log.files.txn_index import TransactionIndex
 from embedkafka.records.batch import Batch, next_batch_size, read_batches
 from embedkafka.records.record import NO_TIMESTAMP
 from embedkafka.runtime.buffers import BytesLike
-from embedkafka.runtime.files import File, FileRegion, Files
+from embedkafka.runtime.files import File, FileRegion, Files, sync_all
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -169,11 +169,15 @@ class Segment:
         self.offset_index.save()
         self.time_index.save()
 
+    @property
+    def paths(self) -> Sequence[Path]:
+        """All files of the segment; the last, the transaction index, may be missing."""
+        indexes = (self.offset_index.file, self.time_index.file, self.txn_index)
+        return [self.path, *(index.path for index in indexes)]
+
     def sync(self) -> None:
-        """Syncs all files to disk."""
-        self.file.sync()
-        self.save_indexes()
-        self.txn_index.sync()
+        """Waits until all files are on disk."""
+        sync_all(self._files, self.paths)
 
     def remove(self) -> None:
         """Removes all files of the segment."""

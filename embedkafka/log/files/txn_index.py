@@ -94,10 +94,6 @@ class TransactionIndex:
             if txn.last_offset < self.base_offset:
                 raise CorruptIndex(f"{self.path}: {txn} ends before the segment's base offset")
 
-    def sync(self) -> None:
-        if self._entries:
-            self._files.open(self.path).sync()
-
     def move(self, path: Path) -> None:
         """Renames the file if it exists, and continues under the new name."""
         if self._files.exists(self.path):

@@ -321,7 +321,7 @@ class ProducerState:
             return
         offset = self.map_end_offset
         entries = (_to_snapshot(entry) for entry in self._entries.values())
-        write_snapshot(self._files, self._path(offset), entries)
+        write_snapshot(self._files, self.snapshot_path(offset), entries)
         if offset not in self._snapshots:
             self._snapshots = sorted([*self._snapshots, offset])
         self._last_snapshot_offset = offset
@@ -391,7 +391,7 @@ class ProducerState:
             try:
                 loaded = [
                     _from_snapshot(entry)
-                    for entry in read_snapshot(self._files, self._path(offset))
+                    for entry in read_snapshot(self._files, self.snapshot_path(offset))
                 ]
             except CorruptSnapshot as corrupt:
                 _LOG.warning("Producer snapshot of %s is unusable: %s", self._partition, corrupt)
@@ -414,10 +414,10 @@ class ProducerState:
         self._unreplicated.clear()
 
     def _remove_snapshot(self, offset: int) -> None:
-        self._files.remove(self._path(offset))
+        self._files.remove(self.snapshot_path(offset))
         self._snapshots.remove(offset)
 
-    def _path(self, offset: int) -> Path:
+    def snapshot_path(self, offset: int) -> Path:
         return self._directory / f"{offset:020d}{SUFFIX}"
 
 

@@ -58,11 +58,19 @@ def test_the_topic_id_is_written_as_kafka_spells_it(tmp_path: Path) -> None:
     assert checkpoints.read_topic_id(FILES, tmp_path) == topic_id
 
 
-@pytest.mark.parametrize("text", ["", "version: 1\ntopic_id: x", "version: 0\n", "rubbish"])
+@pytest.mark.parametrize("text", ["version: 1\ntopic_id: x", "version: 0\n", "rubbish"])
 def test_malformed_partition_metadata_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "partition.metadata").write_text(text)
     with pytest.raises(CorruptCheckpoint, match=r"partition\.metadata"):
         checkpoints.read_topic_id(FILES, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "\0\0\0\0"])
+def test_partition_metadata_that_a_power_loss_has_emptied_counts_as_missing(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "partition.metadata").write_text(text)
+    assert checkpoints.read_topic_id(FILES, tmp_path) is None
 
 
 def test_meta_properties_tell_broker_and_cluster(tmp_path: Path) -> None:

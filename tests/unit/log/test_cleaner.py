@@ -551,21 +551,21 @@ class Death:
         self._left = at
         self._files = files
         self.happened = False
-        for name in ("create", "rename", "replace", "remove"):
+        for name in ("create", "rename", "replace", "sync", "remove"):
             setattr(files, name, self._mortal(getattr(files, name)))
 
     def _mortal(self, act: Callable[..., T]) -> Callable[..., T]:
-        def attempt(*arguments: object) -> T:
+        def attempt(*arguments: object, **options: object) -> T:
             self._left -= 1
             if self._left < 0:
                 self.happened = True
                 raise OSError("the process died")
-            return act(*arguments)
+            return act(*arguments, **options)
 
         return attempt
 
     def undo(self) -> None:
-        for name in ("create", "rename", "replace", "remove"):
+        for name in ("create", "rename", "replace", "sync", "remove"):
             delattr(self._files, name)
 
 

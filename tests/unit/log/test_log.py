@@ -2,6 +2,7 @@
 
 import os
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -529,7 +530,7 @@ def test_deleted_segments_are_renamed_first_and_removed_later(kit: LogKit) -> No
     log.update_high_watermark(1)
     log.delete_old_segments()
     assert "00000000000000000000.log.deleted" in kit.names()
-    (task,) = kit.tasks.pending
+    (task,) = (task for task in kit.tasks.pending if task.name.startswith("delete"))
     assert task.delay_ms == 60_000
     kit.tasks.run_pending()
     assert not kit.names(".deleted")
@@ -538,13 +539,73 @@ def test_deleted_segments_are_renamed_first_and_removed_later(kit: LogKit) -> No
 # -- flushing
 
 
-def test_nothing_is_synced_unless_asked_for(kit: LogKit) -> None:
+def test_neither_appends_nor_a_close_wait_for_the_disk(kit: LogKit) -> None:
+    log = kit.new(segment_bytes=70)
+    for value in (b"a", b"b", b"c"):
+        kit.append(log, value)
+    log.close()
+    kit.tasks.run_pending()
+    assert kit.files.synced == []
+    assert log.recovery_point == 0
+
+
+def test_rolled_segments_are_synced_in_the_background(kit: LogKit) -> None:
+    log = kit.new(segment_bytes=70)
+    for value in (b"a", b"b", b"c"):
+        kit.append(log, value)
+    assert [task.name for task in kit.tasks.pending] == ["flush-log orders-0"]
+    assert log.recovery_point == 0
+    kit.tasks.run_pending()
+    assert log.recovery_point == 2
+    names = {path.name for path in kit.files.synced}
+    assert names >= {f"{base:020d}{end}" for base in (0, 1) for end in (".log", ".index")}
+    assert names >= {f"{2:020d}.snapshot", "leader-epoch-checkpoint", "orders-0"}
+    assert f"{2:020d}.log" not in names
+    kit.append(log, b"d")
+    kit.files.synced.clear()
+    kit.tasks.run_pending()
+    assert log.recovery_point == 3
+    assert not [path for path in kit.files.synced if path.name < f"{2:020d}"]
+
+
+def test_the_log_is_free_while_segments_are_synced(
+    kit: LogKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = kit.new(segment_bytes=70)
     for value in (b"a", b"b"):
         kit.append(log, value)
-    log.flush()
-    log.close()
-    assert kit.files.synced == []
+    sync, others = kit.files.sync, [b"c"]
+
+    def append_elsewhere(path: Path) -> None:
+        if others:
+            appending = threading.Thread(target=kit.append, args=(log, others.pop()))
+            appending.start()
+            appending.join(30)
+            assert not appending.is_alive(), "the append waits for the disk"
+        sync(path)
+
+    monkeypatch.setattr(kit.files, "sync", append_elsewhere)
+    kit.tasks.run_pending()
+    assert (log.recovery_point, log.log_end_offset) == (1, 3)
+    kit.tasks.run_pending()
+    assert log.recovery_point == 2
+
+
+def test_a_truncation_during_a_sync_is_not_forgotten(
+    kit: LogKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = kit.new(segment_bytes=70)
+    for value in (b"a", b"b", b"c"):
+        kit.append(log, value)
+    sync = kit.files.sync
+
+    def truncate_first(path: Path) -> None:
+        log.truncate_to(1)
+        sync(path)
+
+    monkeypatch.setattr(kit.files, "sync", truncate_first)
+    kit.tasks.run_pending()
+    assert log.recovery_point == 0
 
 
 def test_flush_messages_syncs_after_so_many_records(kit: LogKit) -> None:
@@ -552,8 +613,11 @@ def test_flush_messages_syncs_after_so_many_records(kit: LogKit) -> None:
     kit.append(log, b"a", b"b")
     assert (kit.files.synced, log.recovery_point) == ([], 0)
     kit.append(log, b"c")
-    assert [path.name for path in kit.files.synced] == ["00000000000000000000.log"]
+    assert "00000000000000000000.log" in {path.name for path in kit.files.synced}
     assert log.recovery_point == 3
+    kit.files.synced.clear()
+    kit.append(log, b"d", b"e", b"f")
+    assert [path.name for path in kit.files.synced] == ["00000000000000000000.log"]
 
 
 # -- preallocation

@@ -41,7 +41,7 @@ class BreakableFiles(SystemFiles):
         self.check(path)
         return BreakableFile(self, path, super().create(path))
 
-    def replace(self, path: Path, data: BytesLike) -> None:
+    def replace(self, path: Path, data: BytesLike, *, sync: bool = False) -> None:
         self.check(path)
         super().replace(path, data)
 

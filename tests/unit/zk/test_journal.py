@@ -17,6 +17,7 @@ from embedkafka.zk.journal import JOURNAL_FILE, TREE_FILE, Journal
 from embedkafka.zk.memory import MemoryZk
 from embedkafka.zk.snapshot import BadSnapshot, decode_tree
 from embedkafka.zk.store import CheckOp, CreateOp, DeleteOp, SetOp, ZkError
+from tests.doubles.power import VolatileFiles
 
 Nodes = list[dict[str, object]]
 
@@ -128,6 +129,24 @@ def test_a_process_killed_between_tree_and_journal_repeats_nothing(
     assert reopened(tmp_path, failures) == expected
 
 
+@pytest.mark.parametrize("keeps_names", [True, False])
+def test_a_power_loss_takes_no_change(
+    tmp_path: Path, failures: Failures, monkeypatch: pytest.MonkeyPatch, keeps_names: bool
+) -> None:
+    monkeypatch.setattr(journal_module, "_SHORTEST_BYTES", 400)
+    files, directory = VolatileFiles(), tmp_path / "before"
+    directory.mkdir()
+    server = open_server(directory, failures, files)
+    session = server.connect()
+    for number in range(8):  # in between, the journal gives way to the tree
+        session.create(f"/n-{number}", b"some data")
+        files.lose_power(directory, tmp_path / str(number), keeps_names=keeps_names)
+        assert reopened(tmp_path / str(number), failures) == numbers_apart(content(server))
+    server.close()
+    files.lose_power(directory, tmp_path / "closed", keeps_names=keeps_names)
+    assert reopened(tmp_path / "closed", failures) == numbers_apart(content(server))
+
+
 def test_a_long_journal_gives_way_to_the_whole_tree(
     tmp_path: Path, failures: Failures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,9 +191,10 @@ def test_a_closed_tree_is_whole_in_one_file(tmp_path: Path, failures: Failures) 
 
 class FullDisk(SystemFiles):
     def __init__(self) -> None:
+        super().__init__()
         self.is_full = False
 
-    def replace(self, path: Path, data: BytesLike) -> None:
+    def replace(self, path: Path, data: BytesLike, *, sync: bool = False) -> None:
         if self.is_full:
             raise OSError(28, "No space left on device", str(path))
         super().replace(path, data)
