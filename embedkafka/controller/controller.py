@@ -41,6 +41,7 @@ from embedkafka.controller.events import (
 )
 from embedkafka.controller.ports import Connect
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
+from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import Failures
@@ -66,6 +67,7 @@ class Controller:
         config: ControllerConfig,
         scheduler: Scheduler,
         connect: Connect,
+        state_change_log: StateChangeLog | None = None,
     ) -> None:
         self._store = RetryingStore(zk.store)
         self._stopping = False
@@ -92,6 +94,7 @@ class Controller:
             channels=open_channels,
             scheduler=scheduler,
             post=self._loop.post,
+            state_change_log=state_change_log,
         )
 
     @property

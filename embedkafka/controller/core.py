@@ -27,6 +27,7 @@ from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import Outgoing
 from embedkafka.controller.requested_elections import RequestedElections
 from embedkafka.controller.sender import RequestSender
+from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.controller.state_changes import StateChanges
 from embedkafka.controller.topic_changes import TopicChanges
 from embedkafka.controller.topic_deletion import TopicDeletionManager
@@ -78,6 +79,7 @@ class ControllerCore:
         scheduler: Scheduler,
         post: Callable[[Event], object],
         new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4,
+        state_change_log: StateChangeLog | None = None,
     ) -> None:
         self.broker = broker
         self.broker_epoch = broker_epoch
@@ -95,7 +97,12 @@ class ControllerCore:
             open_channels=channels,
         )
         self._changes = StateChanges(
-            self.context, zk, self._sender, unclean_topics=self._unclean_topics
+            self.context,
+            zk,
+            self._sender,
+            state_change_log or StateChangeLog(),
+            controller_id=broker.id,
+            unclean_topics=self._unclean_topics,
         )
         self._reassignments = Reassignments(
             self.context, zk, self._changes, self._sender, watch=self._on_watch

@@ -7,7 +7,6 @@ the same call move. `ControllerMoved` propagates, and then nothing is sent.
 Not here: choosing the moves (`core`, `topic_deletion`, `reassignment`).
 """
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from embedkafka.controller import partition_machine, replica_machine
@@ -17,12 +16,11 @@ from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.request_batch import RequestBatch
 from embedkafka.controller.sender import RequestSender
+from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.values import replace
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.payloads import LeaderAndIsr
-
-_LOG = logging.getLogger(__name__)
 
 UncleanTopics = Callable[[Iterable[str]], set[str]]
 """Selects the topics whose settings allow an unclean election."""
@@ -43,12 +41,16 @@ class StateChanges:
         context: ControllerContext,
         zk: KafkaZk,
         sender: RequestSender,
+        log: StateChangeLog,
         *,
+        controller_id: int,
         unclean_topics: UncleanTopics,
     ) -> None:
         self._context = context
         self._zk = zk
         self._sender = sender
+        self._log = log
+        self._controller_id = controller_id
         self._unclean_topics = unclean_topics
 
     def move_partitions(
@@ -61,11 +63,10 @@ class StateChanges:
         context = self._context
         may, may_not = partition_machine.legal(context, partitions, target)
         for partition in may_not:
-            current = partition_machine.state_of(context, partition)
-            self._log_refused(partition, f"{current.value} is no predecessor of {target.value}")
+            self._refuse(partition, f"it cannot become {target.value}", target)
         if target is not PartitionState.ONLINE:
             for partition in may:
-                partition_machine.move(context, partition, target)
+                self._move_partition(partition, target)
             return {}
         batch = self._sender.new_batch()
         new = [tp for tp in may if context.partition_states[tp] is PartitionState.NEW]
@@ -132,12 +133,12 @@ class StateChanges:
         )
         for partition, state in created.written.items():
             context.leadership[partition] = state
-            partition_machine.move(context, partition, PartitionState.ONLINE)
+            self._move_partition(partition, PartitionState.ONLINE)
             batch.add_leader_and_isr(first.recipients[partition], partition, is_new=True)
         for partition, reason in first.refused.items():
-            self._log_refused(partition, reason)
+            self._refuse(partition, reason)
         for partition, error in created.failed.items():
-            self._log_refused(partition, repr(error))
+            self._refuse(partition, repr(error))
 
     def _elect(
         self, partitions: Sequence[TopicPartition], strategy: Strategy, batch: RequestBatch
@@ -162,7 +163,7 @@ class StateChanges:
             )
             for partition, state in updates.written.items():
                 context.leadership[partition] = state
-                partition_machine.move(context, partition, PartitionState.ONLINE)
+                self._move_partition(partition, PartitionState.ONLINE)
                 batch.add_leader_and_isr(elections.recipients[partition], partition, is_new=False)
                 results[partition] = state
             refused = {
@@ -170,7 +171,7 @@ class StateChanges:
                 **{partition: repr(error) for partition, error in updates.failed.items()},
             }
             for partition, reason in refused.items():
-                self._log_refused(partition, reason)
+                self._refuse(partition, reason)
                 results[partition] = StateChangeFailed(reason)
             remaining = list(updates.retry)
         return results
@@ -185,20 +186,20 @@ class StateChanges:
         context = self._context
         moves = replica_machine.decide(context, broker, replicas, target)
         for replica, reason in moves.refused.items():
-            _LOG.info("Replica %d of %s keeps its state: %s", broker, replica.partition, reason)
+            self._note_replica(replica, replica_machine.state_of(context, replica), target, reason)
         for partition in moves.leader_and_isr:
             batch.add_leader_and_isr([broker], partition, is_new=moves.is_new)
         for partition in moves.stop:
             batch.add_stop_replica(broker, partition, delete=moves.delete)
         for replica in moves.at_once:
-            replica_machine.move(context, replica, target)
+            self._move_replica(replica, target)
         if moves.update_metadata:
             batch.add_update_metadata(context.brokers, moves.update_metadata)
         for partition in self._remove_from_isr(broker, moves.shrink):
             if not context.is_queued_for_deletion(partition.topic):
                 others = [r for r in context.assignment(partition).replicas if r != broker]
                 batch.add_leader_and_isr(others, partition, is_new=False)
-            replica_machine.move(context, PartitionAndReplica(partition, broker), target)
+            self._move_replica(PartitionAndReplica(partition, broker), target)
 
     def _remove_from_isr(
         self, broker: int, partitions: Sequence[TopicPartition]
@@ -214,9 +215,9 @@ class StateChanges:
                 state = current.get(partition)
                 if state is None:
                     if not context.is_queued_for_deletion(partition.topic):
-                        self._log_refused(partition, "it has no leader and ISR in ZooKeeper")
+                        self._refuse(partition, "it has no leader and ISR in ZooKeeper")
                 elif state.controller_epoch > context.epoch:
-                    self._log_refused(partition, f"epoch {state.controller_epoch} wrote it")
+                    self._refuse(partition, f"epoch {state.controller_epoch} wrote it")
                 elif broker in state.isr:
                     smaller[partition] = without_replica(state, broker)
                 else:
@@ -228,7 +229,7 @@ class StateChanges:
             context.leadership.update(updates.written)
             done += updates.written
             for partition, error in updates.failed.items():
-                self._log_refused(partition, repr(error))
+                self._refuse(partition, repr(error))
             remaining = list(updates.retry)
         return done
 
@@ -245,5 +246,51 @@ class StateChanges:
         context.leadership.update(updates.written)
         return dict(updates.written)
 
-    def _log_refused(self, partition: TopicPartition, reason: str) -> None:
-        _LOG.info("Partition %s keeps its state: %s", partition, reason)
+    # -- moves, and what the log says of them
+
+    def _move_partition(self, partition: TopicPartition, target: PartitionState) -> None:
+        before = partition_machine.state_of(self._context, partition)
+        partition_machine.move(self._context, partition, target)
+        self._note(partition, None, before.value, target.value)
+
+    def _move_replica(self, replica: PartitionAndReplica, target: ReplicaState) -> None:
+        before = replica_machine.state_of(self._context, replica)
+        replica_machine.move(self._context, replica, target)
+        self._note_replica(replica, before, target)
+
+    def _refuse(
+        self,
+        partition: TopicPartition,
+        reason: str,
+        target: PartitionState = PartitionState.ONLINE,
+    ) -> None:
+        before = partition_machine.state_of(self._context, partition)
+        self._note(partition, None, before.value, target.value, reason)
+
+    def _note_replica(
+        self,
+        replica: PartitionAndReplica,
+        before: ReplicaState,
+        target: ReplicaState,
+        refused: str | None = None,
+    ) -> None:
+        self._note(replica.partition, replica.broker, before.value, target.value, refused)
+
+    def _note(
+        self,
+        partition: TopicPartition,
+        replica: int | None,
+        before: str,
+        after: str,
+        refused: str | None = None,
+    ) -> None:
+        self._log.note(
+            self._controller_id,
+            self._context.epoch,
+            partition,
+            replica,
+            before=before,
+            after=after,
+            state=self._context.leadership.get(partition),
+            refused=refused,
+        )

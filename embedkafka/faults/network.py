@@ -11,7 +11,7 @@ Not here: who keeps ZooKeeper (`session_link`).
 """
 
 import errno
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from embedkafka.faults.links import CutLink, Links, SlowLink, StalledLink, Way
@@ -39,6 +39,7 @@ class Network:
         self._sides: Sequence[frozenset[BrokerId]] = ()
         self._isolated: frozenset[BrokerId] = frozenset()
         self._owners: dict[int, BrokerId] = {}
+        self._hosts: dict[int, str] = {}
         self._links: list[_Link] = []
 
     # -- faults
@@ -100,10 +101,14 @@ class Network:
 
     # -- the brokers' side
 
-    def claim(self, broker: BrokerId, ports: Iterable[int]) -> None:
-        """Records that these ports belong to `broker`."""
+    def claim(self, broker: BrokerId, hosts: Mapping[int, str]) -> None:
+        """Records that `broker` has these ports, at these hosts.
+
+        So brokers find each other, also by a name that only clients elsewhere can resolve.
+        """
         with self._lock:
-            self._owners.update(dict.fromkeys(ports, broker))
+            self._owners.update(dict.fromkeys(hosts, broker))
+            self._hosts.update(hosts)
 
     def transport(self, broker: BrokerId) -> Transport:
         """The transport through which `broker` listens and connects."""
@@ -152,7 +157,7 @@ class Network:
     def _connect(self, broker: BrokerId, host: str, port: int, timeout_s: float) -> Stream:
         to = self._owners.get(port)
         self._require_way(broker, to)
-        stream = self._transport.connect(host, port, timeout_s=timeout_s)
+        stream = self._transport.connect(self._hosts.get(port, host), port, timeout_s=timeout_s)
         with self._lock:
             self._links = [link for link in self._links if link.stream.fileno() != CLOSED]
             self._links.append(_Link(broker, to, stream))

@@ -101,6 +101,7 @@ class Processor:
         self._resumed.set()
         self._acceptors: list[Acceptor] = []
         self._resting: dict[Acceptor, float] = {}
+        # Bounded by the quota on connections. Kafka's queue holds 20, and then the acceptor waits.
         self._adopted: deque[tuple[Stream, str, int]] = deque()
         self._channels: set[Channel] = set()
         self._serving: Channel | None = None

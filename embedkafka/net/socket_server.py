@@ -81,7 +81,7 @@ class SocketServer:
     ) -> None:
         self._config = config
         self._handle = handle
-        self._control_handle = control_handle or handle
+        self._control_handle = handle if control_handle is None else control_handle
         self._clock = clock
         self._failures = failures
         self._broker_id = broker_id

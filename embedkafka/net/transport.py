@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from embedkafka.runtime.addresses import format_address
+from embedkafka.runtime.addresses import LOOPBACK, format_address
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.forks import after_fork
 from embedkafka.runtime.positioned import pread
@@ -272,6 +272,24 @@ class TcpStream:
 
     def abort(self) -> None:
         _shut_down(self._socket)
+
+
+def own_address(wildcard: str) -> str:
+    """Where others reach this machine, which listens on all its addresses; loopback if it is alone.
+
+    Connecting a UDP socket only looks for the route: nothing is sent.
+    """
+    routes = [(socket.AF_INET, "192.0.2.1")]
+    if ":" in wildcard:
+        routes = [(socket.AF_INET6, "2001:db8::1"), *routes]  # it takes connections of both kinds
+    for family, elsewhere in routes:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as asking:
+                asking.connect((elsewhere, 9))
+                return str(asking.getsockname()[0])
+        except OSError:
+            continue
+    return "::1" if ":" in wildcard else LOOPBACK
 
 
 def new_pair() -> tuple[socket.socket, socket.socket]:

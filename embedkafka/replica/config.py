@@ -8,7 +8,8 @@ class ReplicaConfig:
     """Kafka's `replica.*` settings under their own names, with Kafka's defaults.
 
     `truncates_on_fetch` is Kafka's behaviour since 2.7: leaders detect a diverging follower when it
-    fetches. Without it, followers first request the end of their last epoch.
+    fetches. Without it, followers first request the end of their last epoch, as those of Kafka 2.0
+    to 2.6; `inter.broker.protocol.version` chooses.
     """
 
     lag_time_max_ms: int = 30_000

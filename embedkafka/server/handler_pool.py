@@ -7,6 +7,7 @@ Not here: the inline mode, in which a processor calls the dispatcher itself.
 import threading
 from collections.abc import Callable
 
+from embedkafka.net.processor import Sink
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.threads import end_thread, start_thread
@@ -34,6 +35,11 @@ class HandlerPool:
     def count(self) -> int:
         return self._count
 
+    @property
+    def sink(self) -> Sink:
+        """Where processors put requests: the queue, or without threads the handler itself."""
+        return self._channel if self._count else self._handle
+
     def start(self) -> None:
         self._add_threads(self._count)
 
@@ -50,8 +56,9 @@ class HandlerPool:
             name = f"{self._name}-{len(self._threads)}"
             self._threads.append(start_thread(name, self._run, self._failures))
 
-    def join(self) -> None:
-        """Waits for the threads, which end when the channel is closed."""
+    def close(self) -> None:
+        """Closes the channel, and waits for the threads, which that ends."""
+        self._channel.close()
         for thread in self._threads:
             end_thread(thread, self._failures)
 

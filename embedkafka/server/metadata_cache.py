@@ -117,7 +117,10 @@ class MetadataCache:
 
         Returns the partitions that are gone, including those of a topic that was re-created.
         """
+        known = self._snapshot.brokers
         removed = self._apply(request)
+        if (brokers := self._snapshot.brokers) != known:
+            _report_differing_listeners(brokers)
         for listener in (*self._listeners, *self._informed()):
             listener()
         return removed
@@ -172,6 +175,14 @@ class MetadataCache:
                 if not clock.wait_until(self._changed, deadline_ms):
                     return holds(self._snapshot)
             return True
+
+
+def _report_differing_listeners(brokers: Mapping[int, BrokerNode]) -> None:
+    """A client that bootstraps by one listener would not find every broker there."""
+    names = {id_: ", ".join(sorted(node.endpoints)) for id_, node in brokers.items()}
+    if len(set(names.values())) > 1:
+        each = "; ".join(f"broker {id_} has {found}" for id_, found in sorted(names.items()))
+        _LOG.error("listeners are not identical across brokers: %s", each)
 
 
 def _brokers(request: UpdateMetadataRequest) -> dict[int, BrokerNode]:

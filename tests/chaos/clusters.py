@@ -74,8 +74,9 @@ def topic_specs(plan: Plan) -> dict[str, TopicSpec]:
     }
 
 
-def broker_settings(plan: Plan) -> dict[str, int]:
+def broker_settings(plan: Plan) -> dict[str, object]:
     return {
+        "inter.broker.protocol.version": plan.release,
         "num.io.threads": plan.io_threads,
         "auto.create.topics.enable": "visitor" in plan.workloads,
         "log.cleaner.backoff.ms": 100,

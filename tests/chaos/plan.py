@@ -177,6 +177,8 @@ class Plan:
         is_slow = "compacted" in self.workloads if case else rng.random() < 0.5
         self.moved_per_s = 2_000 if is_slow else 1_000_000
         """How many bytes go to another log directory: if few, compaction meets the move."""
+        self.release = rng.choice(["3.9", "3.9", "2.6"])
+        """Chooses how followers find out where they left their leader."""
 
     def __str__(self) -> str:
         kind = "served by another process" if self.served else "in this process"
@@ -185,7 +187,7 @@ class Plan:
             f"{self.brokers} brokers {kind}{kept}, num.io.threads={self.io_threads}, "
             f"{self.log_dirs} log directories, {self.moved_per_s} bytes/s between them, "
             f"{self.partitions} partitions, min.insync.replicas={self.min_isr}, "
-            f"turns of {turn_s(self.seed):g} s",
+            f"inter.broker.protocol.version={self.release}, turns of {turn_s(self.seed):g} s",
             f"load: {', '.join(self.workloads)} (copies by {self.copy_protocol} groups)",
         ]
         return "\n".join([*lines, *(f"  {step}" for step in self.steps)])

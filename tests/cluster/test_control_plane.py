@@ -1,21 +1,29 @@
 """The control plane obeys ACLs: what only brokers may send is refused to everyone else."""
 
+import socket
+import struct
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, Final
 
 import pytest
 
-from embedkafka import Acl, ConfigError, EmbeddedKafka, Security
+from embedkafka import Acl, ConfigError, EmbeddedKafka, Security, TopicSpec
 from embedkafka.net.client import BrokerClient
+from embedkafka.net.request_channel import Request
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.headers import encode_request_header
 from embedkafka.protocol.messages import brokers, quorum
 from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.security.sasl.logins import plain_login
 from embedkafka.server.api_table import HANDLERS
 from embedkafka.server.authorization.table import FREE
 from embedkafka.server.config.listeners import CONTROL_LISTENER
+from embedkafka.server.dispatch import Dispatcher
 from tests.wire.test_authorization import PROBES, REFUSALS, codes
 
 AUTHORIZER: Final = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
@@ -179,3 +187,35 @@ def test_super_users_of_the_settings_are_added_to_those_of_the_brokers() -> None
     with EmbeddedKafka(security=secured, config={"super.users": "User:a"}) as kafka:
         kafka.topic("orders").send("x")
         assert kafka.acls.refusals() == []
+
+
+def test_a_full_data_plane_delays_no_failover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data plane's handlers are busy and its queues full; the control plane has its own."""
+    busy, go_on = threading.Semaphore(0), threading.Event()
+    handle = Dispatcher.handle
+
+    def block(dispatcher: Dispatcher, request: Request) -> None:
+        if b"block" in bytes(request.frame):
+            busy.release()
+            go_on.wait()
+        handle(dispatcher, request)
+
+    monkeypatch.setattr(Dispatcher, "handle", block)
+    header = encode_request_header(ApiKey.API_VERSIONS, 0, 1, "block")
+    settings = {"num.io.threads": 1, "queued.max.requests": 1}
+    topic = {"orders": TopicSpec(replication=3)}
+    with EmbeddedKafka(brokers=3, config=settings, topics=topic) as kafka, ExitStack() as clients:
+        clients.callback(go_on.set)
+        names = {each.name for each in threading.enumerate()}
+        assert {f"ek-b{each.id}-control-handler-0" for each in kafka.brokers} <= names
+        leader = kafka.leader_of("orders")
+        full = [each for each in kafka.brokers if each.id != leader]
+        for broker in full:
+            for _ in range(3):  # one at the handler, one in the queue, one before it
+                client = socket.create_connection(parse_address(broker.address))
+                clients.enter_context(client)
+                client.sendall(struct.pack(">i", len(header)) + header)
+        for _ in full:
+            assert busy.acquire(timeout=30)
+        kafka.broker(leader).kill()
+        assert kafka.await_leader("orders") != leader

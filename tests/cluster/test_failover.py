@@ -1,8 +1,10 @@
 """Producers, consumers and groups while brokers die, leave, or stall."""
 
 import time
+from collections.abc import Iterator
 
 import confluent_kafka
+import pytest
 from confluent_kafka import KafkaError
 
 from embedkafka import EmbeddedKafka
@@ -13,6 +15,14 @@ from tests.cluster.traffic import (
     send,
     sending,
 )
+
+
+@pytest.fixture(params=["3.9", "2.6"])
+def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
+    """Followers find out on fetch where they left their leader, or ask before they fetch."""
+    release = {"inter.broker.protocol.version": request.param}
+    with EmbeddedKafka(brokers=3, config=release) as kafka:
+        yield kafka
 
 
 def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(kafka: EmbeddedKafka) -> None:

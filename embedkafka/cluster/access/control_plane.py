@@ -23,7 +23,7 @@ def control_plane_settings(given: Mapping[str, object]) -> dict[str, object]:
     """
     if not given.get("authorizer.class.name") or given.get("control.plane.listener.name"):
         return {}
-    planned = plan_listeners(parse_broker_settings(given), host="", control_host="")
+    planned = plan_listeners(parse_broker_settings(given))
     protocols = str(given.get("listener.security.protocol.map") or "")
     names = {item.partition(":")[0].strip().upper() for item in protocols.split(",")}
     if CONTROL_LISTENER in names or not _is_anonymous(planned.control.protocol, given):

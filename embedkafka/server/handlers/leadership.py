@@ -4,12 +4,13 @@ Other brokers forward these requests to the active controller, as in KRaft. They
 NOT_CONTROLLER only while they do not reach it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.controller.events import ElectionType
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -20,6 +21,8 @@ from embedkafka.protocol.messages.topics import (
 )
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.server.dispatch import LATER
+from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.topics.delayed import DelayedTopics
 from embedkafka.zk.payloads import ReplicaAssignment
 
 if TYPE_CHECKING:
@@ -33,7 +36,10 @@ def elect_leaders(
     """Elects preferred (0) or unclean (1) leaders of the given partitions, or of all (null).
 
     Behaviour: a request for all names every topic, without the partitions that needed no election.
+               The answer waits until this broker's metadata shows the new leaders, so that the
+               client finds them. Those that it does not show in time are REQUEST_TIMED_OUT.
     """
+    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
     asked = None
     if request.topic_partitions is not None:
         asked = list(
@@ -44,11 +50,14 @@ def elect_leaders(
             )
         )
 
+    def reply_once_known(response: ElectLeadersResponse) -> None:
+        is_known = _IS_KNOWN[kind]
+        _reply_once_known(broker, response, is_known, deadline_ms, context.answering(context.reply))
+
     @context.answering
     def reply(results: Mapping[TopicPartition, int | ApiError]) -> None:
-        context.reply(
-            ElectLeadersResponse(replica_election_results=_election_topics(request, results))
-        )
+        topics = _election_topics(request, results)
+        reply_once_known(ElectLeadersResponse(replica_election_results=topics))
 
     try:
         kind = _election_type(request.election_type)
@@ -58,21 +67,104 @@ def elect_leaders(
             error_code=error.code,
             replica_election_results=_election_topics(request, dict.fromkeys(asked or (), error)),
         )
-        return _forwarded(broker, request, context, error, refusal)
+        return _forwarded(broker, request, context, error, refusal, reply_once_known)
     controller.elect_leaders(asked, kind, reply)
     return LATER
 
 
+def _leads_preferred(snapshot: MetadataSnapshot, tp: TopicPartition) -> bool:
+    info = snapshot.find_partition(*tp)
+    return info is not None and info.leader == info.replicas[0]
+
+
+def _has_leader(snapshot: MetadataSnapshot, tp: TopicPartition) -> bool:
+    info = snapshot.find_partition(*tp)
+    return info is not None and info.leader in snapshot.brokers
+
+
+_IsKnown = Callable[[MetadataSnapshot, TopicPartition], bool]
+
+_IS_KNOWN: Final[Mapping[ElectionType, _IsKnown]] = {
+    ElectionType.PREFERRED: _leads_preferred,
+    ElectionType.UNCLEAN: _has_leader,
+}
+
+
+def _reply_once_known(
+    broker: "Broker",
+    response: ElectLeadersResponse,
+    is_known: _IsKnown,
+    deadline_ms: float,
+    reply: Callable[[ElectLeadersResponse], None],
+) -> None:
+    """Replies when this broker's metadata shows every elected leader, or when time is up."""
+    elected: dict[str, list[TopicPartition]] = {}
+    for topic in response.replica_election_results:
+        for result in topic.partition_result:
+            if result.error_code == ErrorCode.NONE:
+                found = elected.setdefault(topic.topic, [])
+                found.append(TopicPartition(topic.topic, result.partition_id))
+    if not elected:
+        reply(response)
+        return
+
+    def is_done(snapshot: MetadataSnapshot, topic: str) -> bool:
+        return all(is_known(snapshot, tp) for tp in elected[topic])
+
+    def on_end(unfinished: frozenset[str]) -> None:
+        snapshot = broker.metadata.snapshot
+        late = {tp for topic in unfinished for tp in elected[topic] if not is_known(snapshot, tp)}
+        reply(_with_late(response, late) if late else response)
+
+    operation = DelayedTopics(
+        timeout_ms=max(0, int(deadline_ms - broker.clock.monotonic_ms())),
+        topics=tuple(elected),
+        metadata=broker.metadata,
+        is_done=is_done,
+        reply=on_end,
+    )
+    broker.topic_purgatory.try_complete_else_watch(operation, tuple(elected))
+
+
+def _with_late(
+    response: ElectLeadersResponse, late: Collection[TopicPartition]
+) -> ElectLeadersResponse:
+    topics = [
+        replace(
+            topic,
+            partition_result=[
+                replace(result, error_code=ErrorCode.REQUEST_TIMED_OUT)
+                if (topic.topic, result.partition_id) in late
+                else result
+                for result in topic.partition_result
+            ],
+        )
+        for topic in response.replica_election_results
+    ]
+    return replace(response, replica_election_results=topics)
+
+
 def _forwarded(
-    broker: "Broker", request: object, context: "RequestContext", error: ApiError, refusal: object
+    broker: "Broker",
+    request: object,
+    context: "RequestContext",
+    error: ApiError,
+    refusal: object,
+    reply: Callable[[Any], None] | None = None,
 ) -> object:
-    """Has the active controller answer, if that is another broker; otherwise refuses."""
+    """Has the active controller answer, if that is another broker; otherwise refuses.
+
+    `reply` gets the controller's answer; by default it is the client's at once.
+    """
     if error.code is not ErrorCode.NOT_CONTROLLER or broker.is_forwarded(context.client_id):
         return refusal
 
     @context.answering
     def answer(response: object | None) -> None:
-        context.reply(refusal if response is None else response)
+        if response is None:
+            context.reply(refusal)
+        else:
+            (reply or context.reply)(response)
 
     controller = BrokerId(broker.metadata.snapshot.controller_id)
     broker.forwarding.send(controller, request, context.version, answer)

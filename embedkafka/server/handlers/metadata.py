@@ -36,9 +36,6 @@ _FIRST_BY_TOPIC_ID = 12
 _FIRST_WITH_LISTENER_ERRORS = 6
 _FIRST_WITH_LEVEL_0 = 4
 
-# Clients keep the features with the greatest epoch; ours never change.
-_FEATURES_EPOCH = 0
-
 
 def api_versions(
     broker: "Broker", request: ApiVersionsRequest, context: "RequestContext"
@@ -68,7 +65,7 @@ def api_versions(
             for name, feature in FEATURES.items()
             if feature.level > 0
         ],
-        finalized_features_epoch=_FEATURES_EPOCH,
+        finalized_features_epoch=broker.features_epoch,
     )
 
 

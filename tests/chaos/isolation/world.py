@@ -33,7 +33,7 @@ class Shape:
 
     def __init__(self, rng: Random) -> None:
         self.brokers = rng.choice([1, 3, 3])
-        self.security = rng.choice(["none", "none", "acls", "scram", "plain"])
+        self.security = rng.choice(["none", "none", "acls", "scram", "several"])
         self.log_dirs = rng.choice([1, 1, 2])
         self.config: dict[str, object] = {
             "offsets.topic.num.partitions": 3,
@@ -53,11 +53,12 @@ class Shape:
         config = dict(self.config)
         if self.security == "acls":
             config |= _AUTHORIZED
-        elif self.security in ("scram", "plain"):
+        elif self.security in ("scram", "several"):
             config["delegation.token.secret.key"] = "secret"
             settings["security"] = Security(
                 protocol="SASL_PLAINTEXT",
-                mechanism="PLAIN" if self.security == "plain" else "SCRAM-SHA-512",
+                mechanism=["PLAIN", "SCRAM-SHA-512"] if self.security == "several" else None,
+                anonymous=self.security == "several",
                 users={"ann": "a-secret"},
                 acls=[Acl.allow("ann", "ALL", topic="*")],
             )

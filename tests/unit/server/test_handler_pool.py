@@ -10,6 +10,10 @@ from tests.unit.net.test_request_channel import a_request, never
 WAIT_S = 10
 
 
+def own_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("ek-test-handler")]
+
+
 def test_a_pool_grows_and_shrinks_while_it_runs() -> None:
     channel, failures = RequestChannel(), Failures()
     busy = threading.Semaphore(0)
@@ -26,9 +30,13 @@ def test_a_pool_grows_and_shrinks_while_it_runs() -> None:
         channel.offer(a_request(), never)
     for _ in range(3):
         assert busy.acquire(timeout=WAIT_S)  # three at once, so there are three threads
+    threads = own_threads()
     pool.resize(0)
     go_on.set()
-    pool.join()  # the channel is still open, so the new size ended them
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert not own_threads()  # the channel is still open, so the new size ended them
+    pool.close()
     failures.check()
 
 
@@ -37,6 +45,5 @@ def test_a_pool_that_has_not_started_begins_with_the_new_size() -> None:
     pool = HandlerPool("ek-test-handler", 1, channel, lambda request: never(), failures)
     pool.resize(2)
     pool.start()
-    assert len([t for t in threading.enumerate() if t.name.startswith("ek-test-handler")]) == 2
-    channel.close()
-    pool.join()
+    assert len(own_threads()) == 2
+    pool.close()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
 from embedkafka.runtime.ids import LEADER_DURING_DELETE, TopicPartition
 from embedkafka.server.metadata_cache import MetadataCache
@@ -126,3 +127,32 @@ def test_a_partition_that_cannot_be_is_left_out(cache: MetadataCache) -> None:
     object.__setattr__(negative.partition_states[0], "partition_index", -1)
     cache.update(update(negative))
     assert cache.snapshot.topics["orders"].keys() == {0, 1}
+
+
+def endpoint(listener: str) -> UpdateMetadataRequest.Broker.Endpoint:
+    return UpdateMetadataRequest.Broker.Endpoint(
+        host="broker", port=9092, listener=listener, security_protocol=0
+    )
+
+
+def test_brokers_with_different_listeners_are_reported_once(
+    cache: MetadataCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    def living(*names: str) -> UpdateMetadataRequest:
+        brokers = [
+            UpdateMetadataRequest.Broker(
+                id=id_,
+                endpoints=[endpoint("CONTROLLER"), *([endpoint(each)] if each else [])],
+            )
+            for id_, each in enumerate(names)
+        ]
+        return replace(update(), live_brokers=brokers)
+
+    cache.update(living("PLAINTEXT", "PLAINTEXT"))
+    assert not caplog.messages
+    cache.update(living("PLAINTEXT", ""))
+    cache.update(living("PLAINTEXT", ""))
+    assert caplog.messages == [
+        "listeners are not identical across brokers: broker 0 has CONTROLLER, PLAINTEXT; "
+        "broker 1 has CONTROLLER"
+    ]
