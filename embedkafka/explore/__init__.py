@@ -9,16 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedkafka.explore.exploration import Explored, Refuted, explore
+    from embedkafka.explore.exploration import Refuted, explore
+    from embedkafka.explore.explored import Explored
     from embedkafka.explore.inputs import Input
     from embedkafka.explore.options import Options
     from embedkafka.explore.outputs import all_records, files, latest_by_key, rows, table
+    from embedkafka.explore.script_job import Script
 
 _HOMES = {
-    "Explored": "exploration",
+    "Explored": "explored",
     "Input": "inputs",
     "Options": "options",
     "Refuted": "exploration",
+    "Script": "script_job",
     "all_records": "outputs",
     "explore": "exploration",
     "files": "outputs",
@@ -32,6 +35,7 @@ __all__ = [
     "Input",
     "Options",
     "Refuted",
+    "Script",
     "all_records",
     "explore",
     "files",

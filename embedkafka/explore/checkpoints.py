@@ -26,6 +26,12 @@ def uncommit(checkpoint: Path) -> int | None:
     return last
 
 
+def has_data(checkpoint: Path, batch: int) -> bool:
+    """Whether a batch has taken records, and not only moved a watermark."""
+    sources = [_sources(checkpoint, each) for each in (batch - 1, batch)]
+    return sources[0] != sources[1]
+
+
 def planned_batches(checkpoint: Path) -> list[int]:
     """The batches that were begun, committed or not."""
     return _batches(checkpoint, _OFFSETS)
@@ -44,6 +50,12 @@ def has_watermark(checkpoint: Path) -> bool:
         for line in (checkpoint / _COMMITS / str(batch)).read_text().splitlines()
         if line.startswith("{")
     )
+
+
+def _sources(checkpoint: Path, batch: int) -> list[str]:
+    """Where each source stood after a batch: a line each, behind the version and the settings."""
+    plan = checkpoint / _OFFSETS / str(batch)
+    return plan.read_text().splitlines()[2:] if plan.exists() else []
 
 
 def _batches(checkpoint: Path, log: str) -> list[int]:

@@ -9,19 +9,43 @@ Owner: the thread that explores. A lock of the JVM belongs to the thread that to
 our threads is one there.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, EmbedKafkaError
 from embedkafka.spark.queries import drain
+from embedkafka.spark.scripts.inside import ScriptFailed
+from embedkafka.spark.scripts.running import RunningScript
+from embedkafka.spark.triggers import describe_replaced, immediate_triggers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Job = Callable[["SparkSession", Options], Any]
 """Starts the queries and returns one or a list of them, or has run them to their end."""
+
+
+class ImmediateJob:
+    """A job whose triggers fire at once, in this process and in the one of a `DriverProcess`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._replaced: dict[str, None] = {}
+
+    def __call__(self, spark: "SparkSession", options: Options) -> Any:
+        """Any: what a job returns."""
+        with immediate_triggers() as replaced:
+            try:
+                return self._job(spark, options)
+            finally:
+                self._replaced.update(dict.fromkeys(replaced))
+
+    def describe(self) -> str:
+        """Which intervals its triggers did not wait for."""
+        return describe_replaced(list(self._replaced))
 
 
 class Driver:
@@ -33,6 +57,7 @@ class Driver:
         self._timeout_s = timeout_s
         self._queries: list[Any] = []  # Any: their locks are untyped in py4j
         self._held: dict[int, Any] = {}  # the lock of each held query, by its place in `_queries`
+        self._script: RunningScript | None = None
 
     def take(self, options: Options) -> None:
         """Lets the queries process everything that is there; starts them if they do not run.
@@ -62,15 +87,18 @@ class Driver:
         queries, self._queries = self._queries, []
         for query in queries:
             query.stop()
+        script, self._script = self._script, None
+        if script is not None:
+            with _failing():
+                script.stop()
 
     def _start(self, options: Options) -> None:
         before = {query.id for query in self._spark.streams.active}
         try:
-            self._queries = _listed(self._job(self._spark, options))
-        except EmbedKafkaError:  # a mistake in the test, not in the job
-            raise
-        except Exception as error:
-            raise JobFailed(error) from error
+            with _failing():
+                started = self._job(self._spark, options)
+                self._script = started if isinstance(started, RunningScript) else None
+                self._queries = _listed(started)
         finally:
             self._adopt(before)
 
@@ -84,7 +112,8 @@ class Driver:
             drain(query, timeout_s=self._timeout_s)
         except AwaitTimeout as error:
             raise AwaitTimeout(
-                f"{error}. Does the job pass `options.trigger` to its writers?"
+                f"{error}. Does the job pass `options.trigger` to its writers? If it sets another: "
+                "explore(..., immediate_triggers=True)"
             ) from None
         except EmbedKafkaError:
             raise
@@ -101,6 +130,19 @@ class Driver:
     def _release(self, place: int) -> None:
         if place in self._held:
             self._held.pop(place).unlock()
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Turns what the job raises into `JobFailed`."""
+    try:
+        yield
+    except ScriptFailed as error:
+        raise JobFailed(error) from error
+    except EmbedKafkaError:  # a mistake in the test, not in the job
+        raise
+    except Exception as error:
+        raise JobFailed(error) from error
 
 
 def _listed(started: Any) -> list[Any]:

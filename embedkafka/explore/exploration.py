@@ -4,30 +4,31 @@ Owner: the caller's thread.
 Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`).
 """
 
-import os
+import logging
 from collections.abc import Callable, Collection, Mapping
-from random import Random
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cluster.embedded import EmbeddedKafka
-from embedkafka.explore.driver import Job
+from embedkafka.explore.driver import ImmediateJob, Job
 from embedkafka.explore.driver_process import PackedJob
-from embedkafka.explore.generation import generate
+from embedkafka.explore.explored import Explored, ScheduleCounts
+from embedkafka.explore.generation import draw_schedules
 from embedkafka.explore.inputs import Feed, given_records, read_inputs
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.outputs import Output, require_outputs
 from embedkafka.explore.runner import Ran, Runner
 from embedkafka.explore.schedule import Arrival, Schedule, plain
+from embedkafka.explore.seeds import MOST_SCHEDULES, Seed, choose_seeds
 from embedkafka.explore.shrink import Shrunk, shrink
-from embedkafka.explore.terms import StepKind, terms_of
+from embedkafka.explore.steady_keys import steady_keys
+from embedkafka.explore.terms import StepKind, Terms, terms_of
 from embedkafka.explore.verdict import canonical, differences, summary
 from embedkafka.runtime.arguments import (
-    MAX_INT64,
     require_int,
     require_known,
     require_list,
     require_number,
-    shown,
 )
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 from embedkafka.runtime.values import dataclass, field
@@ -39,10 +40,8 @@ if TYPE_CHECKING:
 Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
 """A function of the outputs and of the inputs, each by name. Any: records and rows have no type."""
 
-SEED_VARIABLE: Final = "EMBEDKAFKA_EXPLORE_SEED"
-"""The environment variable in which the pytest plugin passes `--explore-seed`."""
+_LOG = logging.getLogger(__name__)
 
-_LONGEST_SEED: Final = 100
 _SHOWN: Final = 1000
 _SHOWN_RECORDS: Final = 10
 
@@ -52,15 +51,10 @@ class Refuted(AssertionError):
 
     __module__ = "embedkafka.explore"  # where users import it from
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
-    """What an exploration that refuted nothing has done."""
-
-    seed: str
-    """Repeats it."""
-    schedules: int
-    """How many different schedules ran, the plain one among them."""
+    def __init__(self, message: str, *, seed: str | None = None) -> None:
+        super().__init__(message)
+        self.seed = seed
+        """Repeats it."""
 
 
 def explore(
@@ -75,6 +69,7 @@ def explore(
     seed: int | str | None = None,
     without: Collection[str] = (),
     kill_jvm: bool = False,
+    immediate_triggers: bool = False,
     reset: Callable[[], object] | None = None,
     timeout_s: float = 60.0,
     shrink_runs: int = 30,
@@ -90,8 +85,9 @@ def explore(
 
     The first schedule is plain: all records arrive, then the job takes them in one batch. The
     others cut batches elsewhere, mix the inputs, restart the job, crash it between a sink's write
-    and the commit, and more. All send every record, and keep the order of each key. A schedule that
-    refutes the job is made as short as possible, and then left with as few records as possible.
+    and the commit, and more. All send every record, and keep the order of each key but for records
+    that `Input(lateness_s=...)` lets come late. A schedule that refutes the job is made as short as
+    possible, and then left with as few records as possible.
 
     Args:
         kafka: the cluster. Every schedule has its own topics, which are deleted after it.
@@ -105,30 +101,34 @@ def explore(
         invariant: a function of the outputs and the inputs, each by name, that returns whether the
             result is right, or asserts it. Without it, every schedule must give what the plain one
             gave.
-        schedules: how many schedules to run, the plain one among them.
+        schedules: how many different schedules to run, the plain one among them; fewer run if no
+            others are found.
         seed: what a `Refuted` has printed, to repeat it: "7" for all schedules of that seed, "7/3"
-            for the plain one and number 3. By default every call explores others. pytest's option
-            `--explore-seed` overrides it.
-        without: kinds of steps to leave out: "batches", "crash", "order", "restart", "limit",
-            "resend", "reply", "grow", "move", "kill".
+            for the plain one and number 3. By default it is random; pytest's plugin repeats what
+            refuted the test before, and where `CI` is set derives it from the test's id. pytest's
+            option `--explore-seed` overrides it.
+        without: kinds of steps to leave out: "batches", "crash", "order", "late", "restart",
+            "limit", "resend", "reply", "grow", "move", "kill".
         kill_jvm: adds a kind of step, "jvm": the job runs in a separate process and JVM, which are
             killed before, in, or after the write of a batch, or after its commit, in turn; it goes
             on in `spark`. It takes a session's start each time, and a job that can be pickled and
             keeps its results outside the process.
+        immediate_triggers: lets `trigger(processingTime=...)` of the job fire as soon as there is
+            data, whatever its interval; a refutation names the intervals.
         reset: is called before each schedule, to empty what the outputs read.
         timeout_s: how long a query may take for what is there, in seconds of real time.
         shrink_runs: how many runs the search for a shorter schedule and fewer records may take.
 
     Returns:
-        The seed, and how many different schedules ran.
+        What ran: the seed, how many different schedules, and of which kinds.
 
     Raises:
         Refuted: the job failed, stalled or gave a wrong result; the message has the schedule in
             words, the difference, and how to repeat it.
-        ConfigError: an argument cannot be used.
+        ConfigError: an argument cannot be used, or the seed has no schedule of that number.
         AwaitTimeout: a query did not process its input in time under the plain schedule.
     """
-    require_int("schedules", schedules, least=1, refusal=ConfigError)
+    require_int("schedules", schedules, least=1, most=MOST_SCHEDULES, refusal=ConfigError)
     require_int("shrink_runs", shrink_runs, least=0, refusal=ConfigError)
     require_number("timeout_s", timeout_s, refusal=ConfigError)
     require_driver(spark, "explore")
@@ -136,42 +136,61 @@ def explore(
         _require_kind(name)
         for name in require_list("without", without, '["kill"]', refusal=ConfigError)
     }
-    chosen = _Seed.parse(os.environ.get(SEED_VARIABLE) or seed)
-    feeds = read_inputs(inputs, seed=chosen.base)
+    seeds = choose_seeds(seed)
     readers = require_outputs(outputs)
+    if immediate_triggers:
+        job = ImmediateJob(job)
     if kill_jvm:
         PackedJob(spark, job)  # says now what is wrong with it
-    runner = Runner(
-        kafka,
-        spark,
-        job=job,
-        feeds=feeds,
-        outputs=readers,
-        reset=reset,
-        timeout_s=timeout_s,
-    )
-    judge = _Judge(runner, feeds, readers, invariant)
-    first = judge.require_plain()
-    terms = terms_of(
-        feeds,
-        readers,
-        left_out,
-        has_checkpoint=first.has_checkpoint,
-        has_watermark=first.has_watermark,
-        brokers=len(kafka.brokers) if isinstance(kafka, EmbeddedKafka) else 0,
-        kill_jvm=kill_jvm,
-    )
-    seen = {judge.plain}
-    numbers = range(1, schedules) if chosen.number is None else [chosen.number]
-    for number in numbers:
-        schedule = generate(Random(f"{chosen.base}/{number}"), terms, number=number)
-        if schedule in seen:
-            continue
-        seen.add(schedule)
+    for chosen in seeds:
+        feeds = read_inputs(inputs, seed=chosen.base)
+        runner = Runner(
+            kafka,
+            spark,
+            job=job,
+            feeds=feeds,
+            outputs=readers,
+            reset=reset,
+            timeout_s=timeout_s,
+        )
+        judge = _Judge(runner, feeds, readers, invariant, job)
+        first = judge.require_plain(chosen)
+        terms = terms_of(
+            feeds,
+            readers,
+            left_out,
+            has_checkpoint=first.has_checkpoint,
+            has_watermark=first.has_watermark,
+            brokers=len(kafka.brokers) if isinstance(kafka, EmbeddedKafka) else 0,
+            kill_jvm=kill_jvm,
+        )
+        explored = _run_schedules(
+            judge, terms, chosen, schedules=schedules, shrink_runs=shrink_runs
+        )
+        _LOG.info("explored %s", explored)
+    return explored
+
+
+def _run_schedules(
+    judge: "_Judge", terms: Terms, seed: Seed, *, schedules: int, shrink_runs: int
+) -> Explored:
+    """Runs the schedules of a seed, or the one that it names."""
+    numbers = seed.numbers(schedules)
+    drawn = islice(draw_schedules(seed.base, terms), numbers.start - 1, numbers.stop - 1)
+    counts = ScheduleCounts(terms, str(seed.base))
+    for number, schedule in zip(numbers, drawn, strict=False):
+        counts.add(schedule)
         if (problem := judge.find_problem(schedule)) is not None:
-            repeat = f"{chosen.base}/{number}"
-            raise _refuted(judge, schedule, problem, repeat, shrink_runs=shrink_runs)
-    return Explored(seed=str(chosen.base), schedules=len(seen))
+            ran = counts.explored(judge.crashes_with_data)
+            repeat = f"{seed.base}/{number}"
+            raise _refuted(judge, schedule, problem, ran, repeat, shrink_runs=shrink_runs)
+    is_exhausted = counts.schedules <= len(numbers)
+    if is_exhausted and seed.number is not None and not seed.is_repeated:
+        raise ConfigError(
+            f"seed {seed.base} has no schedule {seed.number}: these inputs and kinds of steps have "
+            "fewer; did they change since it was printed?"
+        )
+    return counts.explored(judge.crashes_with_data, is_exhausted=is_exhausted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,22 +214,26 @@ class _Judge:
         feeds: Mapping[str, Feed],
         outputs: Mapping[str, Output],
         invariant: Invariant | None,
+        job: Job,
     ) -> None:
         self.plain = plain({name: len(feed.records) for name, feed in feeds.items()})
         self._runner = runner
         self._feeds = feeds
         self._outputs = outputs
         self._invariant = invariant
+        self._job = job
         self._references: dict[frozenset[Arrival], Ran | None] = {}
+        self.crashes_with_data = 0
 
-    def require_plain(self) -> Ran:
+    def require_plain(self, seed: Seed) -> Ran:
         """Runs the plain schedule; raises `Refuted` if it is wrong already."""
         try:
             ran = self._runner.run(self.plain)
         except JobFailed as failure:
             raise Refuted(
                 f"the job fails under the plain schedule already, so this is no matter of "
-                f"schedules:\n\n{_indented(str(failure))}"
+                f"schedules:\n\n{_indented(str(failure))}{self.triggers()}",
+                seed=f"{seed.base}/0",
             ) from None
         is_right, said = self._holds(self.plain, ran)
         if not is_right:
@@ -218,6 +241,8 @@ class _Judge:
                 "the invariant does not hold under the plain schedule, so this is no matter of "
                 "schedules: all records arrive, and the job takes them in one batch.\n\n"
                 + _indented("\n".join([*([said] if said else []), *_shown(ran)]))
+                + self.triggers(),
+                seed=f"{seed.base}/0",
             )
         self._references[frozenset(self.plain.arrivals)] = ran
         return ran
@@ -236,11 +261,16 @@ class _Judge:
             return _Problem(headline="the job fails", text=str(failure), is_failure=True)
         except AwaitTimeout as stalled:
             return _Problem(headline="the job stalls", text=str(stalled), is_slow=True)
+        self.crashes_with_data += ran.crashes_with_data
+        is_steady = steady_keys(schedule.arrivals, self._feeds)
         found = [
             difference
             for name, output in self._outputs.items()
             for difference in differences(
-                name, reference.items[name], ran.items[name], ordered=output.ordered
+                name,
+                reference.items[name],
+                ran.items[name],
+                ordered=is_steady if output.ordered else _has_no_order,
             )
         ]
         is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
@@ -248,6 +278,8 @@ class _Judge:
             return None
         kinds = ", ".join(dict.fromkeys(difference.refutation.value for difference in found))
         texts = [text for text in (said, summary(found) if found else "") if text]
+        if found and self._invariant is None:
+            texts.append("Which of the two is right, only an invariant can say.")
         if not found:
             texts += ["the outputs are those of the plain schedule:", *_shown(ran)]
         return _Problem(
@@ -256,12 +288,19 @@ class _Judge:
             notes=ran.notes,
         )
 
+    def triggers(self) -> str:
+        """The intervals that the job's triggers did not wait for, if there are any."""
+        said = self._job.describe() if isinstance(self._job, ImmediateJob) else ""
+        return f"\n\n{said}" if said else ""
+
     def left(self, schedule: Schedule) -> str:
         """The records of a schedule, if they are few and not all."""
         if not len(schedule.arrivals) < min(len(self.plain.arrivals), _SHOWN_RECORDS + 1):
             return ""
-        given = ((each, self._feeds[each.source].given[each.nth]) for each in schedule.arrivals)
-        lines = [f"{each.source} {each.nth + 1}: {canonical(what)}" for each, what in given]
+        lines = [
+            f"{each.source} {each.nth + 1}: {self._feeds[each.source].show(each.nth)}"
+            for each in schedule.arrivals
+        ]
         return f"The records that are left:\n{_indented(chr(10).join(lines))}\n\n"
 
     def _find_reference(self, schedule: Schedule) -> Ran | None:
@@ -288,7 +327,13 @@ class _Judge:
 
 
 def _refuted(
-    judge: _Judge, schedule: Schedule, problem: _Problem, repeat: str, *, shrink_runs: int
+    judge: _Judge,
+    schedule: Schedule,
+    problem: _Problem,
+    ran: Explored,
+    repeat: str,
+    *,
+    shrink_runs: int,
 ) -> Refuted:
     problems = {schedule: problem}
 
@@ -307,12 +352,13 @@ def _refuted(
     flaky = ""
     if shrunk.schedule == schedule and shrunk.runs and not fails(schedule):
         flaky = "\nIt did not happen again in a second run of the same schedule: it is a race.\n"
-    message = _message(schedule, shrunk, problems[shrunk.schedule], judge, repeat, flaky)
-    return Refuted(message)
+    what_ran = f"What ran:\n{_indented(chr(10).join(ran.lines()))}\n{flaky}"
+    message = _message(schedule, shrunk, problems[shrunk.schedule], judge, repeat, what_ran)
+    return Refuted(message, seed=repeat)
 
 
 def _message(
-    original: Schedule, shrunk: Shrunk, problem: _Problem, judge: _Judge, repeat: str, flaky: str
+    original: Schedule, shrunk: Shrunk, problem: _Problem, judge: _Judge, repeat: str, ran: str
 ) -> str:
     shortest = shrunk.schedule
     steps = [
@@ -328,8 +374,9 @@ def _message(
     return (
         f"{problem.headline}: the result of the job depends on the schedule\n\n"
         f"The schedule{shorter}:\n{_indented(chr(10).join(steps))}\n\n{judge.left(shortest)}"
-        f"The difference:\n{_indented(problem.text)}\n{flaky}\n"
+        f"The difference:\n{_indented(problem.text)}\n\n{ran}\n"
         f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
+        f"{judge.triggers()}"
     )
 
 
@@ -344,27 +391,8 @@ def _require_kind(name: object) -> StepKind:
     return known[require_known("kind of step", name, known, refusal=ConfigError)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seed:
-    """A seed of all schedules, and the number of one of them or None."""
-
-    base: int
-    number: int | None
-
-    @staticmethod
-    def parse(given: int | str | None) -> "_Seed":
-        if given is None:
-            return _Seed(base=Random().getrandbits(32), number=None)
-        is_number = isinstance(given, int) and 0 <= given <= MAX_INT64
-        text = str(given) if is_number else given if isinstance(given, str) else ""
-        base, slash, number = text.partition("/")
-        if not _is_number(base) or (slash and not _is_number(number)):
-            raise ConfigError(f'seed must be a number, or two such as "7/3", got {shown(given)}')
-        return _Seed(base=int(base), number=int(number) if slash else None)
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _LONGEST_SEED
+def _has_no_order(key: str) -> bool:
+    return False
 
 
 def _shown(ran: Ran) -> list[str]:

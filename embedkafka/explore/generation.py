@@ -1,11 +1,14 @@
 """Chooses schedules, each from one seed.
 
 Each schedule has a leading kind of step, in turn, so that a few schedules try every kind, and some
-others by chance. A JVM is killed at each moment in turn. Pure: the same generator and terms give
-the same schedule.
+others by chance. A JVM is killed at each moment in turn. The first schedule that is for batches
+parts two updates of one key, which the plain one has in one batch. A schedule that was there before
+is drawn again. Pure: the same seed and terms give the same schedules.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from random import Random
 from typing import Final
 
@@ -27,42 +30,91 @@ from embedkafka.explore.schedule import (
     Take,
     plain,
 )
-from embedkafka.explore.terms import Lane, StepKind, Terms
+from embedkafka.explore.terms import StepKind, Terms, is_in_time
+from embedkafka.runtime.values import replace
 
 _MOST_CUTS: Final = 4
 _MOST_OTHERS: Final = 2
 _MOST_LIMITED_BATCHES: Final = 5
+_MOST_STRAGGLERS: Final = 3
+_DRAWS_OF_ONE_KIND: Final = 100
+_DRAWS_OF_ONE_NUMBER: Final = 1000
+"""So many that none is left when they find nothing new: only a few records have few schedules."""
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
 """Kinds that take a broker away: one of them in a schedule is enough, and slow enough."""
 
 
-def generate(rng: Random, terms: Terms, *, number: int) -> Schedule:
-    """The schedule with this number, from 1 on, that the generator draws."""
-    total = sum(terms.sizes.values())
-    if not total or not terms.kinds:
-        return plain(terms.sizes)
+def draw_schedules(seed: int, terms: Terms) -> Iterator[Schedule]:
+    """The schedules of a seed, from number 1 on.
+
+    Each is different from the plain one and from those before it. Ends when no other is found.
+    """
+    if not sum(terms.sizes.values()) or not terms.kinds:
+        return
+    seen = {tuple(plain(terms.sizes).steps())}
+    for number in count(1):
+        drawn = _drawn(Random(f"{seed}/{number}"), terms, number)
+        found = next((each for each in drawn if tuple(each.steps()) not in seen), None)
+        if found is None:
+            return
+        seen.add(tuple(found.steps()))
+        yield found
+
+
+def _drawn(rng: Random, terms: Terms, number: int) -> Iterator[Schedule]:
+    """Candidates for a number: those that its own kind leads, then those of each kind in turn."""
+    yield generate(rng, terms, number=number)
+    for draw in range(1, _DRAWS_OF_ONE_NUMBER):
+        leads = number + max(0, draw - _DRAWS_OF_ONE_KIND)
+        yield generate(rng, terms, number=leads, is_again=True)
+
+
+def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) -> Schedule:
+    """A schedule for this number, from 1 on; `is_again` allows rarer cuts."""
     turn, place = divmod(number - 1, len(terms.kinds))
     kinds = _company(rng, terms, terms.kinds[place])
-    is_reordered = StepKind.ORDER in kinds
-    arrivals = _arrivals(rng, terms) if is_reordered else plain(terms.sizes).arrivals
-    events = [Placed(position=cut, event=Take()) for cut in _cuts(rng, kinds, total)]
+    arrivals = _arrivals(rng, terms) if StepKind.ORDER in kinds else plain(terms.sizes).arrivals
+    events = []
+    if StepKind.LATE in kinds:
+        arrivals, late = _delayed(rng, terms, arrivals)
+        if late is None:  # a new order leaves no room
+            arrivals, late = _delayed(rng, terms, plain(terms.sizes).arrivals)
+        if late is not None and StepKind.BATCHES in terms.kinds:
+            events.append(Placed(position=arrivals.index(late), event=Take()))
+    events += [Placed(position=cut, event=Take()) for cut in _cuts(rng, kinds, arrivals, is_again)]
+    if number == 1 and kinds[0] is StepKind.BATCHES:
+        events += [_between(arrivals, *pair) for pair in terms.updates]
     if kinds[0] is StepKind.JVM:
         moments = list(Moment)
         events.append(_somewhere(rng, arrivals, KillJvm(moment=moments[turn % len(moments)])))
     for kind in kinds:
         if (draw := _DRAWS.get(kind)) is not None:
-            events.append(draw(rng, terms, arrivals))
-    return Schedule(arrivals=arrivals).having(events)
+            drawn = draw(rng, terms, arrivals)
+            if kind is StepKind.RESTART:  # queries that have taken nothing do not run yet
+                events.append(replace(drawn, event=Take()))
+            events.append(drawn)
+    return Schedule(arrivals=arrivals).having(list(dict.fromkeys(events)))
 
 
-def _cuts(rng: Random, kinds: Sequence[StepKind], total: int) -> list[int]:
-    """Where batches end: in many places if that is what the schedule is for."""
+def _cuts(
+    rng: Random, kinds: Sequence[StepKind], arrivals: Sequence[Arrival], is_again: bool
+) -> list[int]:
+    """Where batches end: in many places if that is what the schedule is for.
+
+    Drawn again, it may be for few, and the queries may start before there is a record.
+    """
     if StepKind.BATCHES not in kinds:
         return []
-    most = min(_MOST_CUTS, total - 1)
-    count = most if kinds[0] is StepKind.BATCHES else rng.randint(1, most)
-    return rng.sample(range(1, total), count)
+    places = range(0 if is_again else 1, len(arrivals))
+    most = min(_MOST_CUTS, len(places))
+    is_many = kinds[0] is StepKind.BATCHES and not is_again
+    return rng.sample(places, most if is_many else rng.randint(1, most))
+
+
+def _between(arrivals: Sequence[Arrival], first: Arrival, second: Arrival) -> Placed:
+    """A cut right before the later of two records."""
+    return Placed(position=max(map(arrivals.index, (first, second))), event=Take())
 
 
 def _company(rng: Random, terms: Terms, leader: StepKind) -> list[StepKind]:
@@ -82,33 +134,67 @@ def _company(rng: Random, terms: Terms, leader: StepKind) -> list[StepKind]:
 def _arrivals(rng: Random, terms: Terms) -> tuple[Arrival, ...]:
     """A random order that keeps each lane's, and lets no record come later than it may."""
     waiting = {lane: list(lane.indexes) for lane in terms.lanes}
+    left = {source: list(range(len(times))) for source, times in terms.times.items()}
     order: list[Arrival] = []
     while waiting:
-        left = {index for lane, rest in waiting.items() for index in _timed(terms, lane, rest)}
-        lanes = [lane for lane in waiting if _may_come(terms, lane.source, waiting[lane][0], left)]
-        lane = rng.choice(lanes)
-        order.append(Arrival(lane.source, waiting[lane].pop(0)))
+        may_come = {source: set(_punctual(terms, source, left[source])) for source in left}
+        lane = rng.choice(
+            [
+                lane
+                for lane, (index, *_) in waiting.items()
+                if lane.source not in left or index in may_come[lane.source]
+            ]
+        )
+        index = waiting[lane].pop(0)
+        order.append(Arrival(lane.source, index))
+        if lane.source in left:
+            left[lane.source].remove(index)
         if not waiting[lane]:
             del waiting[lane]
     return tuple(order)
 
 
-def _timed(terms: Terms, lane: Lane, rest: Sequence[int]) -> list[Arrival]:
-    return [Arrival(lane.source, index) for index in rest] if lane.source in terms.times else []
-
-
-def _may_come(terms: Terms, source: str, index: int, left: set[Arrival]) -> bool:
-    """Whether no earlier record that is left would come too late after this one.
+def _punctual(terms: Terms, source: str, left: Sequence[int]) -> Iterator[int]:
+    """The records after which no earlier record that is left would come too late.
 
     A record that the test itself gives later than `lateness_s` allows is the test's intention.
     """
-    if source not in terms.times:
-        return True
     times, lateness_s = terms.times[source], terms.lateness_s[source]
-    return all(
-        times[index] - times[other.nth] <= lateness_s
-        for other in left
-        if other.source == source and other.nth < index
+    oldest = math.inf
+    for index in left:
+        if is_in_time(oldest, times[index], lateness_s):
+            yield index
+        oldest = min(oldest, times[index])
+
+
+def _delayed(
+    rng: Random, terms: Terms, arrivals: Sequence[Arrival]
+) -> tuple[tuple[Arrival, ...], Arrival | None]:
+    """The same with some records after newer ones of their lane, and the last one moved, if any."""
+    order = list(arrivals)
+    moved = None
+    some = min(_MOST_STRAGGLERS, len(terms.stragglers))
+    for late, newer in rng.sample(terms.stragglers, rng.randint(1, some)):
+        first, last = order.index(newer) + 1, _latest(terms, order, late)
+        if first <= last:
+            place = rng.randint(first, last) - 1  # it leaves its own
+            order.remove(late)
+            order.insert(place, late)
+            moved = late
+    return tuple(order), moved
+
+
+def _latest(terms: Terms, order: Sequence[Arrival], late: Arrival) -> int:
+    """Before which place a record must come in order to come no later than it may."""
+    times, lateness_s = terms.times[late.source], terms.lateness_s[late.source]
+    return next(
+        (
+            place
+            for place, (source, nth) in enumerate(order)
+            if source == late.source and nth > late.nth
+            if not is_in_time(times[late.nth], times[nth], lateness_s)
+        ),
+        len(order),
     )
 
 

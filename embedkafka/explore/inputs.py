@@ -1,7 +1,7 @@
 """Inputs: the records that a test gives, as records of a topic.
 
 A record keeps its order with the others of its key: those share a partition, and a reader sees them
-in order. Records without a key keep their order as if they had one key.
+in order. Records without a key take the partitions in turn, and keep their order within each.
 """
 
 import json
@@ -10,8 +10,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from embedkafka.cluster.clients.decoding import Decode, require_decoder, show_data
 from embedkafka.explore.plain_rows import plain_row
 from embedkafka.explore.schedule import Arrival
+from embedkafka.explore.verdict import canonical
 from embedkafka.runtime.arguments import require_int, require_number, shown
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
@@ -35,10 +37,13 @@ class Input:
         key: the field that becomes the record's key, or a function of the record.
         event_time: the field with the event time, or a function of the record: a `datetime`, ISO
             text, or seconds since 1970. It also becomes the record's timestamp.
-        lateness_s: how many seconds a record may arrive after a record with a newer event time: at
-            most what the job's watermark allows. It needs `event_time`.
-        partitions: how many partitions the topic has.
+        lateness_s: a record may arrive after newer ones, also of the same key, by less than so many
+            seconds of event time: at most the delay of the job's watermark. It needs `event_time`.
+        partitions: how many partitions the topic has. Records without a key take them in turn, and
+            keep no order across them.
         resends: whether the producer may write a record twice: it retries and is not idempotent.
+        decode: decodes records that are bytes, for the names of fields and for messages; as for
+            `kafka.topic`.
     """
 
     records: object
@@ -47,6 +52,7 @@ class Input:
     lateness_s: float | None = None
     partitions: int = 1
     resends: bool = False
+    decode: Decode | Mapping[str, object] | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +74,15 @@ class Feed:
     lateness_s: float | None
     partitions: int
     resends: bool
+    decode: Decode | None = None
+
+    def show(self, nth: int) -> str:
+        """The record as a message shows it."""
+        given, record = self.given[nth], self.records[nth]
+        if self.decode is None:
+            return canonical(given)
+        key = f"key {show_data(record.key)}, " if isinstance(given, tuple) else ""
+        return key + show_data(record.value, self.decode)
 
 
 def read_inputs(inputs: Mapping[str, object], *, seed: int) -> dict[str, Feed]:
@@ -91,13 +106,15 @@ def _feed(name: str, given: object, seed: int) -> Feed:
         if chosen.event_time is None:
             raise ConfigError(f"{name} has lateness_s and no event_time: name the field it is in")
     items = _items(name, chosen.records, seed)
+    decode = require_decoder(chosen.decode)
     return Feed(
         name=name,
         given=tuple(items),
-        records=tuple(_record(name, item, chosen) for item in items),
+        records=tuple(_record(name, item, chosen, decode) for item in items),
         lateness_s=chosen.lateness_s,
         partitions=chosen.partitions,
         resends=chosen.resends,
+        decode=decode,
     )
 
 
@@ -143,16 +160,26 @@ def _drawn(strategy: Any, seed: int) -> object:
     return drawn[-1]
 
 
-def _record(name: str, item: object, chosen: Input) -> InputRecord:
+def _record(name: str, item: object, chosen: Input, decode: Decode | None) -> InputRecord:
     key: object
     value: object
     key, value = item if isinstance(item, tuple) and len(item) == 2 else (None, item)
+    encoded = _encoded(value)
+    if decode is not None and isinstance(value, bytes):
+        value = _decoded(name, value, decode)
     if chosen.key is not None:
         key = _field(name, "key", chosen.key, value)
     time_s = None
     if chosen.event_time is not None:
         time_s = _seconds(name, _field(name, "event_time", chosen.event_time, value))
-    return InputRecord(key=_encoded(key), value=_encoded(value), time_s=time_s)
+    return InputRecord(key=_encoded(key), value=encoded, time_s=time_s)
+
+
+def _decoded(name: str, value: bytes, decode: Decode) -> object:
+    try:
+        return decode(value)
+    except Exception as error:  # of the user's function
+        raise ConfigError(f"{name} has a record {show_data(value, decode)}") from error
 
 
 def _field(name: str, what: str, field: Field, item: object) -> object:

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from embedkafka.cluster.clients.decoding import Decode, require_decoder
 from embedkafka.explore.options import Options
 from embedkafka.explore.plain_rows import plain_row
 from embedkafka.explore.verdict import NO_KEY, Items, canonical
@@ -29,6 +30,10 @@ class Output(Protocol):
         """How many partitions its topic gets; None if it is no topic."""
 
     @property
+    def decode(self) -> Decode | None:
+        """The decoder of its topic's values, if it has one."""
+
+    @property
     def ordered(self) -> bool:
         """Whether the items of a key have an order that counts."""
 
@@ -48,6 +53,7 @@ class LatestByKey:
     """A topic, of which the last value of each key counts: `latest_by_key`."""
 
     schema: "str | StructType | None" = None
+    decode: Decode | None = None
     partitions: int | None = 1
     ordered: bool = False
     can_restart: bool = True
@@ -65,6 +71,7 @@ class AllRecords:
     """A topic, of which each record counts: `all_records`."""
 
     schema: "str | StructType | None" = None
+    decode: Decode | None = None
     partitions: int | None = 1
     ordered: bool = True
     can_restart: bool = True
@@ -87,6 +94,7 @@ class Rows:
 
     rows: Callable[["SparkSession", Options], object]
     key: str | None = None
+    decode: Decode | None = None
     partitions: int | None = None
     ordered: bool = False
     can_restart: bool = True
@@ -118,7 +126,12 @@ class Rows:
         return canonical(row[self.key])
 
 
-def latest_by_key(schema: "str | StructType | None" = None, *, partitions: int = 1) -> Output:
+def latest_by_key(
+    schema: "str | StructType | None" = None,
+    *,
+    partitions: int = 1,
+    decode: Decode | Mapping[str, object] | str | None = None,
+) -> Output:
     """An output topic of which the last value of each key counts: a compacted or update topic.
 
     An invariant gets a mapping of keys to values, without the keys whose last value is a tombstone.
@@ -127,11 +140,17 @@ def latest_by_key(schema: "str | StructType | None" = None, *, partitions: int =
         schema: what Spark parses the values with, such as "sku STRING, revenue DOUBLE". Without
             it, values are parsed as JSON, which is quicker; those that are none stay text.
         partitions: how many partitions the topic has.
+        decode: decodes the values instead; as for `kafka.topic`.
     """
-    return LatestByKey(schema=schema, partitions=partitions)
+    return LatestByKey(schema=schema, decode=require_decoder(decode), partitions=partitions)
 
 
-def all_records(schema: "str | StructType | None" = None, *, partitions: int = 1) -> Output:
+def all_records(
+    schema: "str | StructType | None" = None,
+    *,
+    partitions: int = 1,
+    decode: Decode | Mapping[str, object] | str | None = None,
+) -> Output:
     """An output topic of which every record counts, in its order per key.
 
     An invariant gets a list of pairs, key and value. Spark's `kafka` sink repeats a batch after a
@@ -140,8 +159,9 @@ def all_records(schema: "str | StructType | None" = None, *, partitions: int = 1
     Args:
         schema: as for `latest_by_key`.
         partitions: how many partitions the topic has.
+        decode: as for `latest_by_key`.
     """
-    return AllRecords(schema=schema, partitions=partitions)
+    return AllRecords(schema=schema, decode=require_decoder(decode), partitions=partitions)
 
 
 def table(name: str, *, key: str | None = None) -> Output:

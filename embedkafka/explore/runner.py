@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from embedkafka.explore.checkpoints import find_checkpoints, has_watermark, uncommit
+from embedkafka.explore.checkpoints import find_checkpoints, has_data, has_watermark, uncommit
 from embedkafka.explore.driver import Driver, Job
 from embedkafka.explore.driver_process import DriverProcess, PackedJob
 from embedkafka.explore.inputs import Feed
@@ -63,6 +63,8 @@ class Ran:
     """What a step found when it was carried out, by its index in the schedule's steps."""
     has_checkpoint: bool
     has_watermark: bool
+    crashes_with_data: int = 0
+    """How many crashes made a batch with records run again."""
 
 
 class Runner:
@@ -115,7 +117,7 @@ class Runner:
             try:
                 run.carry_out(schedule.steps())
                 driver.stop()
-                return self._ran(options, topics, run.notes)
+                return self._ran(options, topics, run)
             finally:
                 driver.stop()
                 run.mend()
@@ -128,6 +130,8 @@ class Runner:
     def _topics(self, replicas: int | None) -> "Iterator[dict[str, Topic]]":
         topics: dict[str, Topic] = {}
         suffix = f"-{self._names.getrandbits(32):08x}"
+        decoders = {name: feed.decode for name, feed in self._feeds.items()}
+        decoders |= {name: output.decode for name, output in self._outputs.items()}
         try:
             for name, partitions in self._partitions().items():
                 topics[name] = self._kafka.topic(
@@ -135,11 +139,11 @@ class Runner:
                     partitions=partitions,
                     replication=replicas,
                     config=_KEEP_FOREVER,
+                    decode=decoders.get(name),
                 )
             yield topics
         finally:
-            for topic in topics.values():
-                self._kafka.delete_topic(topic.name)
+            self._kafka._remove_topics([topic.name for topic in topics.values()])
 
     def _partitions(self) -> dict[str, int]:
         """The topics that a run needs, with the number of their partitions."""
@@ -158,7 +162,7 @@ class Runner:
             suffix=f"_{self._names.getrandbits(32):08x}",
         )
 
-    def _ran(self, options: Options, topics: "Mapping[str, Topic]", notes: dict[int, str]) -> Ran:
+    def _ran(self, options: Options, topics: "Mapping[str, Topic]", run: "_Run") -> Ran:
         checkpoints = find_checkpoints(options.directory)
         found = {
             name: output.read(self._spark, options, topics.get(name))
@@ -167,9 +171,10 @@ class Runner:
         return Ran(
             found=found,
             items={name: self._outputs[name].items(each) for name, each in found.items()},
-            notes=notes,
+            notes=run.notes,
             has_checkpoint=bool(checkpoints),
             has_watermark=any(map(has_watermark, checkpoints)),
+            crashes_with_data=run.crashes_with_data,
         )
 
 
@@ -189,6 +194,7 @@ class _Run:
         replicas: int | None,
     ) -> None:
         self.notes: dict[int, str] = {}
+        self.crashes_with_data = 0
         self._kafka = kafka
         self._feeds = feeds
         self._topics = topics
@@ -269,11 +275,17 @@ class _Run:
         self._take()
         self._driver.stop()
         batches = [
-            f"batch {batch} of {checkpoint.name}"
+            (checkpoint, batch)
             for checkpoint in find_checkpoints(self._options.directory)
             if (batch := uncommit(checkpoint)) is not None
         ]
-        return f"{', '.join(batches) or 'no batch'} runs again"
+        self.crashes_with_data += any(has_data(*each) for each in batches)
+        texts = [
+            f"batch {batch} of {checkpoint.name}"
+            f"{'' if has_data(checkpoint, batch) else ', without records,'}"
+            for checkpoint, batch in batches
+        ]
+        return f"{', '.join(texts) or 'no batch'} runs again"
 
     def _grow(self, source: str) -> str:
         self._take()

@@ -1,11 +1,12 @@
 """What schedules may do to a job: it follows from its inputs, its outputs and its plain run."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from typing import Final
 
 from embedkafka.explore.inputs import Feed
 from embedkafka.explore.outputs import Output
+from embedkafka.explore.schedule import Arrival
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 
@@ -18,6 +19,7 @@ class StepKind(Enum):
     BATCHES = "batches"
     CRASH = "crash"
     ORDER = "order"
+    LATE = "late"
     RESTART = "restart"
     LIMIT = "limit"
     RESEND = "resend"
@@ -33,10 +35,13 @@ _RESTARTS: Final = frozenset({StepKind.RESTART, StepKind.CRASH})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """Records of one input that stay in their order: those of a key, or all."""
+    """Records of one input that stay in their order: those of a key or a partition, or all."""
 
     source: str
     indexes: tuple[int, ...]
+
+
+Pair = tuple[Arrival, Arrival]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +53,16 @@ class Terms:
     times: Mapping[str, Sequence[float]]
     """The event times of inputs whose records may arrive late."""
     lateness_s: Mapping[str, float]
+    stragglers: tuple[Pair, ...]
+    """Records that may come late within their lane, each with a newer one that may overtake it."""
+    updates: tuple[Pair, ...]
+    """Of each input whose keys repeat, two records of one key, one right after the other."""
     resends: tuple[str, ...]
     replies: tuple[tuple[str, str], ...]
     """Topics, each with the API whose replies may be lost."""
     kinds: tuple[StepKind, ...]
+    impossible: Mapping[StepKind, str]
+    """Why the kinds that are neither possible nor left out are not."""
 
 
 def terms_of(
@@ -78,46 +89,112 @@ def terms_of(
             "`options.checkpoint(...)` to its writers, or leave restarts out with "
             'without=("restart", "crash")'
         )
-    total = sum(len(feed.records) for feed in feeds.values())
     lanes = _lanes(feeds, keep_order=has_watermark or not has_checkpoint)
-    resends = tuple(name for name, feed in feeds.items() if feed.resends and feed.records)
-    possible = {
-        StepKind.BATCHES: total > 1,
-        StepKind.CRASH: can_restart and has_checkpoint,
-        StepKind.ORDER: len(lanes) > 1,
-        StepKind.RESTART: can_restart and has_checkpoint,
-        StepKind.LIMIT: total > 1,
-        StepKind.RESEND: bool(resends),
-        StepKind.REPLY: brokers > 0,
-        StepKind.GROW: total > 1,
-        StepKind.MOVE: brokers > 1,
-        StepKind.KILL: brokers > 1,
-        StepKind.JVM: kill_jvm and can_restart and has_checkpoint,
-    }
     timed = {name: feed for name, feed in feeds.items() if feed.lateness_s is not None}
+    stragglers = [pair for name, feed in timed.items() for pair in _stragglers(name, feed, lanes)]
+    resends = tuple(name for name, feed in feeds.items() if feed.resends and feed.records)
+    is_single = sum(len(feed.records) for feed in feeds.values()) < 2
+    few_records = "fewer than two records" if is_single else ""
+    no_restart = "" if has_checkpoint else "no checkpoint"
+    if not can_restart:
+        no_restart = "an output in memory does not survive it"
+    obstacles = {
+        StepKind.BATCHES: few_records,
+        StepKind.CRASH: no_restart,
+        StepKind.ORDER: "" if len(lanes) > 1 else "all records keep their order",
+        StepKind.LATE: "" if stragglers else _why_none_is_late(timed),
+        StepKind.RESTART: no_restart,
+        StepKind.LIMIT: few_records,
+        StepKind.RESEND: "" if resends else "no input has resends=True",
+        StepKind.REPLY: "" if brokers else "the cluster is not embedded",
+        StepKind.GROW: few_records,
+        StepKind.MOVE: _why_none_goes(brokers),
+        StepKind.KILL: _why_none_goes(brokers),
+        StepKind.JVM: no_restart if kill_jvm else "it needs kill_jvm=True",
+    }
     return Terms(
         sizes={name: len(feed.records) for name, feed in feeds.items()},
         lanes=lanes,
-        times={name: [each.time_s or 0.0 for each in feed.records] for name, feed in timed.items()},
+        times={name: _times(feed) for name, feed in timed.items()},
         lateness_s={name: feed.lateness_s or 0.0 for name, feed in timed.items()},
+        stragglers=tuple(stragglers),
+        updates=tuple(pair for name, feed in feeds.items() for pair in _updates(name, feed)),
         resends=resends,
         replies=(
             *((name, _FETCH) for name in feeds),
             *((name, _PRODUCE) for name, output in outputs.items() if output.partitions),
         ),
-        kinds=tuple(kind for kind, is_so in possible.items() if is_so and kind not in left_out),
+        kinds=tuple(kind for kind, why in obstacles.items() if not why and kind not in left_out),
+        impossible={kind: why for kind, why in obstacles.items() if why and kind not in left_out},
     )
 
 
 def _lanes(feeds: Mapping[str, Feed], *, keep_order: bool) -> tuple[Lane, ...]:
     """Which records stay in their order.
 
-    Those of one key always do. A job with a watermark drops what comes too late for it: where the
-    test does not say how late records may come, all records of an input stay in their order.
+    Those of one key do, and those without a key in one partition. A job with a watermark drops what
+    comes too late for it: where the test does not say how late records may come, all records of an
+    input stay in their order.
     """
-    lanes: dict[tuple[str, bytes | None], list[int]] = {}
+    lanes: dict[tuple[str, bytes | int | None], list[int]] = {}
     for name, feed in feeds.items():
         is_fixed = keep_order and feed.lateness_s is None
         for index, record in enumerate(feed.records):
-            lanes.setdefault((name, None if is_fixed else record.key), []).append(index)
+            own = index % feed.partitions if record.key is None else record.key  # as `runner` sends
+            lanes.setdefault((name, None if is_fixed else own), []).append(index)
     return tuple(Lane(source=name, indexes=tuple(each)) for (name, _), each in lanes.items())
+
+
+def _stragglers(name: str, feed: Feed, lanes: Sequence[Lane]) -> Iterator[Pair]:
+    """Each record that may come after a newer one of its lane, with the first such one.
+
+    No record in between is so new that it would come too late for that.
+    """
+    times, lateness_s = _times(feed), feed.lateness_s or 0.0
+    lane_of = {index: lane for lane in lanes if lane.source == name for index in lane.indexes}
+    for late, time in enumerate(times):
+        for newer in range(late + 1, len(times)):
+            if not is_in_time(time, times[newer], lateness_s):
+                break
+            if lane_of[newer] is lane_of[late] and times[newer] > time:
+                yield Arrival(name, late), Arrival(name, newer)
+                break
+
+
+def _updates(name: str, feed: Feed) -> Iterator[Pair]:
+    """The first two records of a key whose values differ; none differing, the first two."""
+    pairs = []
+    last: dict[bytes, int] = {}
+    for index, record in enumerate(feed.records):
+        if record.key is None:
+            continue
+        if record.key in last:
+            pairs.append((last[record.key], index))
+        last[record.key] = index
+    values = [record.value for record in feed.records]
+    found = next((pair for pair in pairs if values[pair[0]] != values[pair[1]]), None)
+    for first, second in [found] if found is not None else pairs[:1]:
+        yield Arrival(name, first), Arrival(name, second)
+
+
+def is_in_time(older_s: float, newer_s: float, lateness_s: float) -> bool:
+    """Whether a record may come after a newer one.
+
+    Spark keeps records that are late by less than a watermark's delay. Those that are as late as it
+    some operators drop.
+    """
+    return newer_s <= older_s or newer_s - older_s < lateness_s
+
+
+def _times(feed: Feed) -> list[float]:
+    return [record.time_s or 0.0 for record in feed.records]
+
+
+def _why_none_is_late(timed: Mapping[str, Feed]) -> str:
+    return "no record has a newer one within lateness_s" if timed else "no input has lateness_s"
+
+
+def _why_none_goes(brokers: int) -> str:
+    """Why no broker can be taken away."""
+    few = "the cluster has one broker" if brokers else "the cluster is not embedded"
+    return "" if brokers > 1 else few

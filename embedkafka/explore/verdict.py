@@ -6,12 +6,13 @@ are independent, and those of one key keep their order where the output has one.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Final
 
+from embedkafka.runtime.shown_values import find_text, show_hex
 from embedkafka.runtime.values import dataclass
 
 Items = Mapping[str, Sequence[object]]
@@ -56,12 +57,14 @@ class Difference:
         )
 
 
-def differences(output: str, plain: Items, here: Items, *, ordered: bool) -> list[Difference]:
+def differences(
+    output: str, plain: Items, here: Items, *, ordered: Callable[[str], bool]
+) -> list[Difference]:
     """Every key whose items differ; `ordered` says whether the order of a key's items matters."""
     found = []
     for key in sorted({*plain, *here}):
         before, after = _texts(plain.get(key, ())), _texts(here.get(key, ()))
-        refutation = _refuted(before, after, ordered=ordered and key != NO_KEY)
+        refutation = _refuted(before, after, ordered=key != NO_KEY and ordered(key))
         if refutation is not None:
             found.append(
                 Difference(output=output, key=key, refutation=refutation, plain=before, here=after)
@@ -95,7 +98,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, bytes | bytearray):
-        return bytes(value).decode(errors="backslashreplace")
+        text = find_text(value)
+        return show_hex(value, None) if text is None else text
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, str | int | bool) or value is None:

@@ -18,8 +18,9 @@ from embedkafka.runtime.arguments import (
     require_number,
 )
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.shown_values import find_text, show_value
 from embedkafka.runtime.values import dataclass
-from embedkafka.spark.differences import FoundRow, find_difference, show
+from embedkafka.spark.differences import FoundRow, find_difference
 from embedkafka.spark.execution import find_execution
 from embedkafka.spark.frames import KafkaTopic, topic_to_df
 from embedkafka.spark.queries import drain
@@ -42,10 +43,15 @@ class ReadRecord(Protocol):
     def key(self) -> bytes | None: ...
     @property
     def value(self) -> bytes | None: ...
+    def decoded(self) -> Any: ...  # Any: what the topic's decoder makes of it
 
 
 class ReadableTopic(KafkaTopic, Protocol):
     """A topic handle, of an embedded or an external cluster."""
+
+    @property
+    def decode(self) -> Callable[[bytes], Any] | None:
+        """The decoder of its values, if it has one."""
 
     def read(self) -> Sequence[ReadRecord]:
         """Every committed record that is there now."""
@@ -94,11 +100,12 @@ def latest_by_key(
 
     Args:
         topic: the topic's handle. Only committed records count.
-        schema: parses the values with Spark, into dictionaries; without it they are JSON, or text
-            if they are not.
+        schema: parses the values with Spark, into dictionaries. Without it they are what the
+            topic's decoder makes of them, or else JSON, text or bytes.
 
     Raises:
         ConfigError: a record has no key, or there is no Spark session for the schema.
+        UndecodableMessage: the topic's decoder has raised.
     """
     latest: dict[str | bytes, DecodedRecord] = {}
     for record in read_records(topic, schema):
@@ -128,9 +135,10 @@ def assert_topic_equals(
     Args:
         topic: the topic's handle. Only committed records count.
         rows: what should be there: dictionaries, rows of Spark, a DataFrame, tuples (with a
-            schema), or plain values.
-        schema: parses the values with Spark, so that a timestamp is a `datetime`; without it they
-            are JSON, or text if they are not.
+            schema or a decoder), or plain values.
+        schema: parses the values with Spark, so that a timestamp is a `datetime`. Without it they
+            are what the topic's decoder makes of them (`kafka.topic(..., decode=...)`), or else
+            JSON, text or bytes.
         ignore_order: whether only the values matter, and how often each is there. A topic with
             several partitions has no order.
         by_key: a field of the values. The order counts among those that have the same value in it,
@@ -139,10 +147,14 @@ def assert_topic_equals(
     Raises:
         AssertionError: the topic has other values, or in another order.
         ConfigError: a row cannot be compared, or the order of several partitions is asked for.
+        UndecodableMessage: the topic's decoder has raised.
     """
     found = read_records(topic, schema)
-    names = None if schema is None else _field_names(schema)
-    expected = [_row(row, names) for row in _rows(rows)]
+    if schema is None and topic.decode is not None:
+        expected = [_plain(row) for row in _rows(rows)]  # as the decoder would make them
+    else:
+        names = None if schema is None else _field_names(schema)
+        expected = [_row(row, names) for row in _rows(rows)]
     if by_key is None and not ignore_order and len({record.partition for record in found}) > 1:
         raise ConfigError(
             f"{topic.name} has records in several partitions, and no order among them: compare "
@@ -150,7 +162,7 @@ def assert_topic_equals(
         )
     for value in [*expected, *(record.value for record in found)] if by_key is not None else ():
         if not isinstance(value, Mapping) or by_key not in value:
-            raise ConfigError(f"there is no field {by_key!r} in {show(value)}")
+            raise ConfigError(f"there is no field {by_key!r} in {show_value(value)}")
     told = [
         FoundRow(value=each.value, where=f"{topic.name}-{each.partition} offset {each.offset}")
         for each in found
@@ -237,7 +249,7 @@ def read_records(
             offset=message.offset,
             timestamp_ms=message.timestamp_ms,
             key=_text(message.key),
-            value=_json(message.value),
+            value=_json(message.value) if topic.decode is None else message.decoded(),
         )
         for message in topic.read()
     ]
@@ -328,10 +340,8 @@ def _plain(row: Any) -> Any:
 
 
 def _text(data: bytes | None) -> str | bytes | None:
-    try:
-        return None if data is None else data.decode()
-    except UnicodeDecodeError:
-        return data
+    text = None if data is None else find_text(data)
+    return data if text is None else text
 
 
 def _json(data: bytes | None) -> Any:

@@ -6,11 +6,11 @@ A row that is missing stands next to the one that is most like it.
 Owner: none; these are functions.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from embedkafka.runtime.shown_values import show_value
 from embedkafka.runtime.values import dataclass
 
 _SHOWN: Final = 20
@@ -71,14 +71,14 @@ def _described(
     left = list(unexpected)
     for value in missing:
         near = max(left, key=lambda row: _likeness(value, row.value), default=None)
-        yield f"- {show(value)}"
+        yield f"- {show_value(value)}"
         if near is not None and _likeness(value, near.value) > 0:
             left.remove(near)
-            yield f"+ {show(near.value)}  at {near.where}"
+            yield f"+ {show_value(near.value)}  at {near.where}"
             yield from _described_fields(value, near.value)
     for row in left:
         again = ", once too often" if _canonical(row.value) in known else ""
-        yield f"+ {show(row.value)}  at {row.where}{again}"
+        yield f"+ {show_value(row.value)}  at {row.where}{again}"
 
 
 def _described_fields(expected: Any, found: Any) -> Iterable[str]:
@@ -88,7 +88,8 @@ def _described_fields(expected: Any, found: Any) -> Iterable[str]:
         elif field not in expected:
             yield f"    {field}: is not expected"
         elif _canonical(expected[field]) != _canonical(found[field]):
-            yield f"    {field}: expected {expected[field]!r}, found {found[field]!r}"
+            wanted, there = show_value(expected[field]), show_value(found[field])
+            yield f"    {field}: expected {wanted}, found {there}"
 
 
 def _likeness(expected: Any, found: Any) -> int:
@@ -108,10 +109,10 @@ def _find_disorder(
     lines = []
     for key, values in wanted.items():
         if [_canonical(value) for value in values] != [_canonical(value) for value in there[key]]:
-            whose = "" if by_key is None else f" of {by_key} {show(values[0][by_key])}"
+            whose = "" if by_key is None else f" of {by_key} {show_value(values[0][by_key])}"
             lines += [f"the rows{whose} are there, in another order"]
-            lines += _shortened(f"- {show(value)}" for value in values)
-            lines += _shortened(f"+ {show(value)}" for value in there[key])
+            lines += _shortened(f"- {show_value(value)}" for value in values)
+            lines += _shortened(f"+ {show_value(value)}" for value in there[key])
     return lines
 
 
@@ -120,13 +121,6 @@ def _grouped(values: Sequence[Any], by_key: str | None) -> dict[Hashable, list[A
     for value in values:
         grouped[None if by_key is None else _canonical(value[by_key])].append(value)
     return grouped
-
-
-def show(value: Any) -> str:
-    """A value on one line."""
-    if isinstance(value, Mapping | list | tuple):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return repr(value)
 
 
 def _shortened(lines: Iterable[str]) -> list[str]:
@@ -147,4 +141,9 @@ def _canonical(value: Any) -> Hashable:
         return bytes(value)
     if isinstance(value, float) and value != value:
         return "nan"
-    return value if isinstance(value, Hashable) else repr(value)
+    try:
+        hash(value)
+    except TypeError:  # its class has no hash, or its fields have none
+        return repr(value)
+    hashable: Hashable = value
+    return hashable

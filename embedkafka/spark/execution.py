@@ -8,7 +8,7 @@ Owner: none. The JVM owns the execution; fields that its thread changes are vola
 Not here: waiting and deciding (`queries`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.arguments import require_attribute
@@ -25,6 +25,8 @@ _INTERVAL: Final = "ProcessingTimeTrigger"
 _SINKS_WITHOUT_KAFKA: Final = frozenset(
     {"MemorySink", "ConsoleTable", "NoopTable", "FileStreamSink"}
 )
+_NO_DATA_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+_UNITS: Final = ((3_600_000, "hour"), (60_000, "minute"), (1000, "second"), (1, "millisecond"))
 _MOST_FURTHER_ARGUMENTS: Final = 10
 """How many arguments `startQuery` may have behind ours; they depend on the release, and default."""
 
@@ -36,10 +38,18 @@ class Execution:
         self._stream = stream
 
     @property
-    def has_interval(self) -> bool:
-        """Whether batches start at a fixed interval, and not as soon as there is something."""
-        trigger = self._stream.trigger()
-        return self._trigger == _INTERVAL and trigger.intervalMs() > 0
+    def interval_ms(self) -> int:
+        """The time between two triggers; 0 if batches start as soon as there is something."""
+        return int(self._stream.trigger().intervalMs()) if self._trigger == _INTERVAL else 0
+
+    def next_trigger_ms(self) -> int:
+        """How long it is until the next trigger of a query that has an interval.
+
+        Spark's triggers fire at the multiples of their interval.
+        """
+        return (
+            self.interval_ms - int(self._stream.triggerClock().getTimeMillis()) % self.interval_ms
+        )
 
     @property
     def is_micro_batch(self) -> bool:
@@ -54,6 +64,8 @@ class Execution:
     @property
     def trigger(self) -> str:
         """The trigger, for a message."""
+        if self.interval_ms:
+            return f"processingTime {_describe_ms(self.interval_ms)}"
         return str(self._stream.trigger().toString())
 
     def kafka_sources(self) -> list[dict[str, str]]:
@@ -96,6 +108,35 @@ class Execution:
     def find_last_planned_batch(self) -> int | None:
         """The last batch whose offsets were chosen; it may not be committed yet."""
         return _latest(self._stream.offsetLog())
+
+    def has_run_batch(self) -> bool:
+        """Whether this run of the query has begun a batch."""
+        return self._find_plan() is not None
+
+    def owes_batch(self) -> bool:
+        """Whether Spark runs a batch next even if no record comes.
+
+        It does if one is under way, or if the last one moved the watermark and state waits for it:
+        each stateful operator says so. After a restart, the watermark of the run before counts as
+        passed until new records come.
+        """
+        plan, commit = self._find_plan(), self._stream.commitLog().getLatest()
+        if plan is None or not commit.isDefined():
+            return True  # the first trigger is still to come
+        batch, metadata = commit.get()._1(), commit.get()._2()
+        if plan.currentBatchId() != batch:
+            return True
+        watermark_ms = metadata.nextBatchWatermarkMs()
+        return (
+            watermark_ms > plan.offsetSeqMetadata().batchWatermarkMs()
+            and plan.sparkSession().conf().get(_NO_DATA_BATCHES) == "true"
+            and any(_waits_for(each, watermark_ms) for each in _operators(plan.executedPlan()))
+        )
+
+    def tells_progress(self, batch: int | None) -> bool:
+        """Whether `lastProgress` has come to this batch; it comes after the commit."""
+        progress = self._stream.lastProgress()
+        return batch is None or (progress is not None and progress.batchId() >= batch)
 
     def forget_idleness(self) -> None:
         """Makes `is_idle` say False until the next trigger, as `processAllAvailable` does."""
@@ -152,6 +193,19 @@ class Execution:
     def _trigger(self) -> str:
         return str(self._stream.trigger().getClass().getSimpleName()).rstrip("$")
 
+    def _find_plan(self) -> Any:
+        """The plan of the last batch that this run has begun; None if there is none."""
+        from py4j.protocol import Py4JError
+
+        plan = self._stream.lastExecution()
+        if plan is not None:
+            return plan
+        try:  # from Spark 4.0 on, each trigger has a context, also one that finds nothing to do
+            before = self._stream.getLatestExecutionContext().previousContext()
+        except Py4JError:
+            return None
+        return before.get().executionPlan() if before.isDefined() else None
+
 
 class NotOnSparkConnect(ConfigError):
     """A call that needs the driver in a JVM of this process; pytest skips the test."""
@@ -191,6 +245,30 @@ def _defaults(target: Any, method: str, numbers: Iterable[int]) -> list[Any]:
     known = {str(found.getName()) for found in target.getClass().getMethods()}
     names = [f"{method}$default${number}" for number in numbers]
     return [getattr(target, name)() for name in names if name in known]
+
+
+def _operators(plan: Any) -> Iterator[Any]:
+    """A physical plan, from its root to its leaves."""
+    yield plan
+    children = plan.children()
+    for index in range(children.size()):
+        yield from _operators(children.apply(index))
+
+
+def _waits_for(operator: Any, watermark_ms: int) -> bool:
+    """Whether an operator has state to drop or to emit at this watermark."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return bool(operator.shouldRunAnotherBatch(watermark_ms))
+    except Py4JError:  # an operator without state has no such method
+        return False
+
+
+def _describe_ms(interval_ms: int) -> str:
+    size, unit = next(each for each in _UNITS if interval_ms % each[0] == 0)
+    count = interval_ms // size
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def _private(target: Any, name: str) -> Any:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.runtime.arguments import require_attribute, require_list, require_number
 from embedkafka.runtime.clock import REAL_TIME
-from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError, InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.spark.connector.progress import print_progress
 from embedkafka.spark.execution import Execution, find_execution, require_execution
 from embedkafka.spark.frames import KafkaTopic
 from embedkafka.spark.offsets import (
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _PATIENCE_S: Final = 60.0
+_SILENT_S: Final = 3.0
+"""After this time a wait for a trigger says so."""
 
 #: What the status of a query says when a trigger has found nothing to do, and between two triggers.
 _IDLE, _BETWEEN = "Waiting for data to arrive", "Waiting for next trigger"
@@ -47,50 +50,88 @@ _FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.05
 
 
 def drain(
-    query: "StreamingQuery",
-    *,
+    *queries: "StreamingQuery",
     topics: Sequence[KafkaTopic] | None = None,
     timeout_s: float = _PATIENCE_S,
 ) -> None:
-    """Waits until the query has processed everything that is in its topics now.
+    """Waits until queries have processed everything that is in their topics now.
 
-    The ends of the topics are asked for once, at the call. The batch that holds the last of these
-    records is then committed, and a following one that only closes windows has run too. A query
-    that ends by itself, such as one with `availableNow`, has ended.
+        drain(query)
+        drain(pricing, totals)      # `totals` reads what `pricing` writes
 
-    With a processing-time interval, a batch that only closes windows runs at the next trigger, and
-    this does not wait for it. A continuous query never gets past the marker of a transaction until
-    another record follows it.
+    The ends of a query's topics are asked for once, when its turn comes. The batch that holds the
+    last of these records is then committed. If it moved the watermark, the batch that follows
+    without data has run too, and what the watermark has passed is in the sink: closed windows, rows
+    of an outer join without a match, timeouts in event time. A query that ends by itself, such as
+    one with `availableNow`, has ended; `once` leaves what the watermark has passed to its next run
+    that has records.
+
+    A query with `processingTime` runs batches only when its trigger fires, and this waits for that:
+    with a long interval use `immediate_triggers()`. A query of Spark Connect does not tell its
+    trigger; if it has an interval, this does not wait for the batch without data.
+
+    A timeout in processing time falls due by the clock, with or without records: this does not wait
+    for it. After a restart, Spark runs a batch without data only once new records have come. A
+    continuous query never gets past the marker of a transaction until another record follows it.
 
     Args:
-        query: a query with one or more Kafka sources, in any trigger mode.
+        *queries: queries with one or more Kafka sources each, in any trigger mode. Of several, each
+            is drained when the ones before it are, so a pipeline is named from its source to its
+            sink. If one of them fails, whichever, the wait ends.
         topics: the topics to look at. By default all that the query reads; a query of Spark Connect
-            needs them.
-        timeout_s: how long to wait, in seconds of real time.
+            needs them. For one query only.
+        timeout_s: how long to wait for all of them, in seconds of real time.
 
     Raises:
-        StreamingQueryException: the query failed.
-        AwaitTimeout: it did not get there in that time, or was stopped before; the message says
+        StreamingQueryException: a query failed.
+        AwaitTimeout: one did not get there in that time, or was stopped before; the message says
             what is missing.
-        ConfigError: it has no Kafka source.
+        ConfigError: one has no Kafka source.
+        InvalidArgument: there is no query, or several with `topics`.
     """
-    require_attribute("query", query, "awaitTermination", "a StreamingQuery")
-    deadline_ms = REAL_TIME.monotonic_ms() + require_number("timeout_s", timeout_s) * 1000
+    if not queries:
+        raise InvalidArgument("drain needs a query: `drain(query)`")
+    for query in queries:
+        require_attribute("query", query, "awaitTermination", "a StreamingQuery")
+    if topics is not None and len(queries) > 1:
+        raise InvalidArgument(
+            "topics= says what one query reads: drain several with it one after the other"
+        )
+    wait = _Wait(require_number("timeout_s", timeout_s))
+    for query in queries:
+        _drain(query, [each for each in queries if each is not query], topics, wait)
+
+
+def _drain(
+    query: "StreamingQuery",
+    others: "Sequence[StreamingQuery]",
+    topics: Sequence[KafkaTopic] | None,
+    wait: "_Wait",
+) -> None:
     execution = find_execution(query)
-    ends = _find_ends(query, execution, topics, timeout_s)
-    rest = _Rest(query, execution) if execution is not None else _RemoteRest(query)
-    await_termination: Any = query.awaitTermination  # takes fractions, whatever its type says
+    ends = _find_ends(query, execution, topics, wait.left_s)
+    rest = _Rest(execution) if execution is not None else _RemoteRest(query)
     look_s = _FIRST_LOOK_S
     while True:
-        has_ended = await_termination(look_s)
+        has_ended = _has_ended(query, look_s)
         missing = find_missing(ends, _positions(query, execution))
         if has_ended and missing:
             raise AwaitTimeout(_ended_early(query, execution, describe_missing(missing)))
         if has_ended or (not missing and rest.is_reached()):
             return
-        if REAL_TIME.monotonic_ms() > deadline_ms:
-            raise AwaitTimeout(_too_late(query, execution, describe_missing(missing), timeout_s))
+        for other in others:
+            _has_ended(other, _FIRST_LOOK_S)
+        if wait.is_over:
+            raise AwaitTimeout(_too_late(query, execution, describe_missing(missing), wait))
+        if wait.is_long:
+            wait.tell(_trigger_to_come(query, execution))
         look_s = min(look_s * 2, _LAST_LOOK_S)
+
+
+def _has_ended(query: "StreamingQuery", look_s: float) -> bool:
+    """Whether it has ended, now or in this time; raises its exception if it failed."""
+    await_termination: Any = query.awaitTermination  # takes fractions, whatever its type says
+    return bool(await_termination(look_s))
 
 
 def restart(query: "StreamingQuery") -> "StreamingQuery":
@@ -198,17 +239,47 @@ def _positions(query: "StreamingQuery", execution: Execution | None) -> Sequence
     return [offsets for one in sources if (offsets := parse_offsets(one["endOffset"]))]
 
 
+class _Wait:
+    """The time that a call has, and what it has told of the wait."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._start_ms = REAL_TIME.monotonic_ms()
+        self._told = ""
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self.timeout_s - self._passed_s)
+
+    @property
+    def is_over(self) -> bool:
+        return self._passed_s > self.timeout_s
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the user should hear of it, and has not yet."""
+        return self._passed_s > _SILENT_S and not self._told
+
+    @property
+    def _passed_s(self) -> float:
+        return (REAL_TIME.monotonic_ms() - self._start_ms) / 1000
+
+    def tell(self, cause: str) -> None:
+        if cause:
+            self._told = cause
+            print_progress(f"drain waits for {cause}")
+
+
 class _Rest:
     """Whether a query whose offsets are committed is also done with what follows from them.
 
-    That is a batch that only closes windows, and `lastProgress`, which comes after the commit.
+    That is the batch that Spark runs even if no record comes, and `lastProgress`.
     """
 
-    def __init__(self, query: "StreamingQuery", execution: Execution) -> None:
-        self._query = query
+    def __init__(self, execution: Execution) -> None:
         self._execution = execution
         self._is_watched = False
-        self._last_batch: int | None = None
+        self._first_batch: int | None = None
 
     def is_reached(self) -> bool:
         execution = self._execution
@@ -216,15 +287,16 @@ class _Rest:
             return True
         if execution.ends_by_itself:
             return False  # its end is what the caller waits for
-        if execution.has_interval:
-            return not self._query.status["isTriggerActive"]
+        batch = execution.find_last_batch()
         if not self._is_watched:
             self._is_watched = True
-            self._last_batch = execution.find_last_batch()
-            execution.forget_idleness()
-            return False
+            self._first_batch = batch
+            if execution.has_run_batch():
+                execution.forget_idleness()
         # More records may keep it busy; then the batch after the one we waited for is enough.
-        return execution.is_idle or execution.find_last_batch() != self._last_batch
+        if batch == self._first_batch and execution.owes_batch() and not execution.is_idle:
+            return False
+        return not execution.has_run_batch() or execution.tells_progress(batch)
 
 
 class _RemoteRest:
@@ -264,12 +336,24 @@ def _ended_early(query: "StreamingQuery", execution: Execution | None, missing: 
 
 
 def _too_late(
-    query: "StreamingQuery", execution: Execution | None, missing: str, timeout_s: float
+    query: "StreamingQuery", execution: Execution | None, missing: str, wait: _Wait
 ) -> str:
     trigger = "" if execution is None else f", trigger {execution.trigger}"
+    to_come = _trigger_to_come(query, execution)
     return (
-        f"waited {timeout_s:g} s for the query {_name(query)} to process its topics; last seen: "
-        f"{missing or 'all offsets committed'}; status {query.status['message']!r}{trigger}"
+        f"waited {wait.timeout_s:g} s for the query {_name(query)} to process its topics; last "
+        f"seen: {missing or 'all offsets committed'}; status {query.status['message']!r}{trigger}"
+        + (f"; it waits for {to_come}" if to_come else "")
+    )
+
+
+def _trigger_to_come(query: "StreamingQuery", execution: Execution | None) -> str:
+    """The trigger that a query waits for and how to have it at once; empty if there is none."""
+    if execution is None or not execution.interval_ms or query.status["isTriggerActive"]:
+        return ""
+    return (
+        f"the next trigger of {execution.trigger}, in {execution.next_trigger_ms() / 1000:.0f} s; "
+        "`embedkafka.spark.immediate_triggers()` lets triggers fire at once"
     )
 
 

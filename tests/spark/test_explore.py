@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from embedkafka import ConfigError, EmbeddedKafka
 from embedkafka.explore import (
+    Explored,
     Input,
     Options,
     Refuted,
@@ -22,6 +23,7 @@ from embedkafka.explore import (
     explore,
     files,
     latest_by_key,
+    rows,
     table,
 )
 from embedkafka.explore.driver import Driver, Job
@@ -48,6 +50,7 @@ from embedkafka.explore.schedule import (
 from embedkafka.explore.terms import StepKind
 
 NUMBERS = Input(["1", "2", "3", "4"], partitions=1)
+KINDS = {kind.value for kind in StepKind}
 
 
 def read(spark: SparkSession, options: Options, topic: str, schema: str | None = None) -> DataFrame:
@@ -92,6 +95,10 @@ class Ledger:
         self.batches.append((batch_id, sorted(row.value for row in batch.collect())))
 
 
+def parse_number(data: bytes) -> dict[str, int]:
+    return {"number": int.from_bytes(data)}
+
+
 @pytest.fixture
 def ledger() -> Ledger:
     return Ledger()
@@ -127,12 +134,27 @@ def run(kafka: EmbeddedKafka, spark: SparkSession) -> Callable[..., Ran]:
 def test_batches_are_cut_crashes_repeat_the_last_one_and_retries_write_twice(
     run: Callable[..., Ran], ledger: Ledger
 ) -> None:
+    """The queries may start before there is a record: Spark runs a batch of nothing then."""
     again = Resend(arrival=Arrival("numbers", 2))
-    ran = run(ledger.job, {"out": ledger.rows}, at(1, Take()), at(2, Crash()), at(3, again))
+    events = [at(0, Take()), at(1, Take()), at(2, Crash()), at(3, again)]
+    ran = run(ledger.job, {"out": ledger.rows}, *events)
 
-    assert ledger.batches == [(0, ["1"]), (1, ["2"]), (1, ["2"]), (2, ["3", "3", "4"])]
-    assert ran.notes == {3: "batch 1 of query runs again"}
+    repeated = [(2, ["2"]), (2, ["2"])]
+    assert ledger.batches == [(0, []), (1, ["1"]), *repeated, (3, ["3", "3", "4"])]
+    assert ran.notes == {4: "batch 2 of query runs again"}
+    assert ran.crashes_with_data == 1
     assert ledger.starts == 2
+
+
+def test_topics_of_earlier_schedules_stay_away_and_are_no_errors(
+    kafka: EmbeddedKafka, run: Callable[..., Ran]
+) -> None:
+    run(copy, {"copy": all_records()})
+    lost = LoseReply(api="PRODUCE", topic="copy")  # Spark's producer asks again for all it knows
+    run(copy, {"copy": all_records()}, at(2, lost))
+    report = kafka.report()
+    assert "\ncopy-" not in report
+    assert "answers with errors" not in report
 
 
 def test_limits_cut_batches_and_restarts_repeat_nothing(
@@ -236,6 +258,41 @@ def test_foreach_batch_without_idempotence_is_refuted(
 
 
 @pytest.mark.gate
+def test_values_that_are_not_text_are_compared_and_shown_decoded(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    """It removes duplicates, but only those of one batch."""
+
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        def save(batch: DataFrame, batch_id: int) -> None:
+            sink = batch.dropDuplicates(["value"]).write.format("kafka")
+            sink.options(**options.sink("unique")).save()
+
+        frame = spark.readStream.format("kafka").options(**options.read("numbers")).load()
+        writer = frame.select("key", "value").writeStream.foreachBatch(save)
+        checkpoint = options.checkpoint()
+        return writer.option("checkpointLocation", checkpoint).trigger(**options.trigger).start()
+
+    numbers = [number.to_bytes(4) for number in (1, 1)]
+    with pytest.raises(Refuted) as refuted:
+        explore(
+            kafka,
+            spark,
+            job=job,
+            inputs={"numbers": Input(numbers, key="number", decode=parse_number)},
+            outputs={"unique": all_records(decode=parse_number)},
+            invariant=lambda out, given: out["unique"] == [("1", {"number": 1})],
+            schedules=2,
+            seed=5,
+            without=[kind.value for kind in StepKind if kind is not StepKind.BATCHES],
+        )
+
+    message = str(refuted.value)
+    assert 'plain schedule: {"number": 1}' in message
+    assert 'this schedule:  {"number": 1}, {"number": 1}' in message
+
+
+@pytest.mark.gate
 def test_state_that_depends_on_the_batches_is_refuted(
     kafka: EmbeddedKafka, spark: SparkSession
 ) -> None:
@@ -319,7 +376,7 @@ def test_a_sink_that_is_wrong_when_its_driver_dies_is_always_refuted(
             inputs={"numbers": NUMBERS},
             outputs={"ledger": written_rows},
             kill_jvm=True,
-            without=[kind.value for kind in StepKind if kind is not StepKind.JVM],
+            without=list(KINDS - {"jvm"}),
             schedules=schedules,
             seed=seed,
             shrink_runs=0,
@@ -408,6 +465,84 @@ def test_a_watermark_that_drops_what_it_should_keep_is_refuted(
     assert "1. orders 2 arrives\n  2. the queries take what is there\n  3. orders 3" in message
 
 
+class Store:
+    """The last state of each device, as the batches of a job have left it."""
+
+    def __init__(self, merge: Callable[[int, list[int]], int]) -> None:
+        self.states: dict[str, int] = {}
+        self._merge = merge
+
+    def job(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        frame = read(spark, options, "events", "id STRING, at INT")
+        writer = frame.writeStream.foreachBatch(self._save).trigger(**options.trigger)
+        return writer.option("checkpointLocation", options.checkpoint()).start()
+
+    def rows(self, spark: SparkSession) -> list[dict[str, Any]]:
+        return [{"id": id, "at": at} for id, at in self.states.items()]
+
+    def explore(
+        self, kafka: EmbeddedKafka, spark: SparkSession, given: Input, *kinds: str
+    ) -> Explored:
+        return explore(
+            kafka,
+            spark,
+            job=self.job,
+            inputs={"events": given},
+            outputs={"states": rows(self.rows, key="id")},
+            reset=self.states.clear,
+            schedules=1 + 2 * len(kinds),
+            seed=5,
+            without=list(KINDS - {*kinds}),
+            shrink_runs=0,
+        )
+
+    def _save(self, batch: DataFrame, batch_id: int) -> None:
+        given: dict[str, list[int]] = defaultdict(list)
+        for row in batch.collect():
+            given[row.id].append(row.at)
+        for id, times in given.items():
+            self.states[id] = self._merge(self.states.get(id, 0), times)
+
+
+EVENTS = [{"id": id, "at": at} for at in range(1, 4) for id in "ab"]
+LATE = Input(EVENTS, key="id", event_time="at", lateness_s=60)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    ("merge", "given", "kinds"),
+    [
+        (lambda known, times: max(times), LATE, ["batches", "late"]),
+        (lambda known, times: max(times), Input(EVENTS, partitions=3), ["batches", "order"]),
+        (lambda known, times: times[0], Input(EVENTS, key="id"), ["batches"]),
+    ],
+    ids=["late for its key", "across partitions", "two updates in one batch"],
+)
+def test_a_store_that_goes_by_arrival_is_refuted(
+    kafka: EmbeddedKafka,
+    spark: SparkSession,
+    merge: Callable[[int, list[int]], int],
+    given: Input,
+    kinds: list[str],
+) -> None:
+    """The newest of a batch replaces whatever is there; of two updates in it the first is kept."""
+    with pytest.raises(Refuted) as refuted:
+        Store(merge).explore(kafka, spark, given, *kinds)
+
+    message = str(refuted.value)
+    assert message.startswith("altered: the result of the job depends on the schedule")
+    assert "Which of the two is right, only an invariant can say." in message
+
+
+@pytest.mark.gate
+def test_a_store_that_goes_by_event_time_is_right_under_late_records(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    store = Store(lambda known, times: max(known, *times))
+    explored = store.explore(kafka, spark, LATE, "batches", "late")
+    assert explored.kinds["late"] > 0
+
+
 # -- right jobs
 
 
@@ -467,10 +602,46 @@ def test_a_watermark_as_long_as_records_are_late_loses_none(
         invariant=lambda out, given: [*out["sums"].values()] == [1] * len(given["orders"]),
         schedules=5,
         seed=5,
-        without=[kind.value for kind in StepKind if kind.value not in ("batches", "order")],
+        without=list(KINDS - {"batches", "order", "crash"}),
     )
 
     assert explored.schedules == 5
+    assert explored.kinds["crash"] > 0
+    assert explored.crashes_with_data == 0  # the last batch closes windows
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(("interval", "immediate"), [("1 second", False), ("1 hour", True)])
+def test_a_job_with_a_trigger_of_its_own_loses_nothing(
+    kafka: EmbeddedKafka, spark: SparkSession, interval: str, immediate: bool
+) -> None:
+    """A window comes out with the batch without data that the watermark calls for."""
+
+    def job(spark: SparkSession, options: Options) -> StreamingQuery:
+        orders = read(spark, options, "orders", "at TIMESTAMP").withWatermark("at", "5 minutes")
+        counts = orders.groupBy(F.window("at", "5 minutes")).count()
+        rows = counts.selectExpr("cast(window.start AS string) AS key", "string(count) AS value")
+        writer = rows.writeStream.format("kafka").options(**options.sink("counts"))
+        return writer.trigger(processingTime=interval).start()
+
+    explored = explore(
+        kafka,
+        spark,
+        job=job,
+        inputs={
+            "orders": Input(
+                [{"at": f"2026-01-01T12:{minute:02}:00"} for minute in (0, 1, 20, 40)],
+                event_time="at",
+            )
+        },
+        outputs={"counts": latest_by_key()},
+        invariant=lambda out, given: sorted(out["counts"].values()) == [1, 2],
+        schedules=3,
+        seed=1,
+        immediate_triggers=immediate,
+    )
+
+    assert explored.schedules == 3
 
 
 @pytest.mark.gate

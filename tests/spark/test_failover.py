@@ -17,6 +17,9 @@ pytestmark = pytest.mark.gate
 #: is a minute.
 IMPATIENT = {"kafka.request.timeout.ms": 3000, "kafka.default.api.timeout.ms": 4000}
 
+#: What a job that takes no options is left with: the way in which Spark asked until 3.4.
+CONSUMER_FOR_OFFSETS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+
 
 def numbers(start: int, end: int) -> list[str]:
     return [str(n) for n in range(start, end)]
@@ -42,6 +45,31 @@ def test_a_running_query_outlives_the_leader_of_its_source(
     topic.send_many(numbers(40, 60))
     query.processAllAvailable()
     assert sorted(row.value for row in query.rows()) == sorted(numbers(0, 60))
+
+
+def test_a_setting_of_the_session_lets_a_consumer_ask_for_offsets(
+    spark: SparkSession,
+    kafka_cluster: Callable[..., EmbeddedKafka],
+    start_query: Callable[..., TableQuery],
+) -> None:
+    """Consumers look for the new leader as soon as the dead one refuses."""
+    kafka = kafka_cluster(brokers=3)
+    topic = kafka.topic(replication=3)
+    spark.conf.set(CONSUMER_FOR_OFFSETS, "true")
+    try:
+        query = start_query(stream(spark, topic))
+    finally:
+        spark.conf.unset(CONSUMER_FOR_OFFSETS)
+    topic.send("before")
+    query.processAllAvailable()
+    kafka.broker(kafka.leader_of(topic.name)).kill()
+    kafka.await_isr(topic.name, size=2)
+    topic.send("after")
+    query.processAllAvailable()
+    assert [row.value for row in query.rows()] == ["before", "after"]
+    names = {request.client_id for request in kafka.requests("LIST_OFFSETS", topic=topic.name)}
+    assert any(name.startswith("consumer-spark-kafka") for name in names)
+    assert not any(name.startswith("adminclient") for name in names)
 
 
 def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(

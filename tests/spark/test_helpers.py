@@ -51,6 +51,22 @@ def test_a_topic_streams_as_columns_with_names_for_the_rest(
     assert binary.dtypes == [("value", "binary"), ("k", "binary")]
 
 
+def test_values_of_a_sink_that_are_not_text_are_compared_decoded(
+    spark: SparkSession, kafka: EmbeddedKafka
+) -> None:
+    def parse(data: bytes) -> dict[str, object]:
+        return {"id": int.from_bytes(data[:8]), "sku": data[8:].decode()}
+
+    written = kafka.topic("binary", decode=parse)
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id LONG, sku STRING")
+    bits = F.unhex(F.lpad(F.hex("id"), 16, "0"))
+    written.write(frame.select(F.concat(bits, F.encode("sku", "UTF-8")).alias("value")))
+    assert_topic_equals(written, [{"id": 1, "sku": "a"}, {"id": 2, "sku": "b"}])
+    assert_topic_equals(written, frame)
+    with pytest.raises(AssertionError, match="    sku: expected 'c', found 'b'"):
+        assert_topic_equals(written, [{"id": 1, "sku": "a"}, {"id": 2, "sku": "c"}])
+
+
 def test_mistakes_in_a_stream_say_the_way_out(spark: SparkSession, kafka_topic: Topic) -> None:
     for mistake, message in (
         ({"format": "jsno"}, "did you mean json"),

@@ -2,19 +2,23 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupState
 
 from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka, QueryFailed, Topic
 from embedkafka.spark import (
     crash_between_write_and_commit,
     drain,
+    immediate_triggers,
     latest_by_key,
     progress,
     restart,
@@ -24,10 +28,19 @@ from tests.spark.conftest import TableQuery
 
 MANY = 40
 START_MS = 1_700_000_000_000
+# Triggers fire at multiples of their interval since 1970. An hour may end during a test.
+RARELY = {"processingTime": "300000 hours"}
+EACH_SECOND = {"processingTime": "1 second"}
+AVAILABLE_NOW = {"availableNow": True}
 
 
 def seen(query: TableQuery) -> list[str]:
     return sorted(row.value for row in query.rows())
+
+
+def windows(spark: SparkSession, topic: Topic) -> DataFrame:
+    timed = stream(spark, topic).withWatermark("timestamp", "10 seconds")
+    return timed.groupBy(F.window("timestamp", "10 seconds")).count()
 
 
 def stopping(query: StreamingQuery, started: list[StreamingQuery]) -> StreamingQuery:
@@ -69,15 +82,93 @@ def test_a_drained_query_has_processed_what_was_there(
     drain(query)  # there is nothing to do
 
 
+@pytest.mark.parametrize(
+    "trigger",
+    [None, EACH_SECOND, AVAILABLE_NOW],
+    ids=["default", "processingTime", "availableNow"],
+)
 def test_draining_closes_the_windows_that_the_watermark_has_passed(
-    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+    spark: SparkSession,
+    kafka_topic: Topic,
+    start_query: Callable[..., TableQuery],
+    trigger: dict[str, Any] | None,
 ) -> None:
     kafka_topic.send("first", timestamp_ms=START_MS)
+    query = start_query(windows(spark, kafka_topic), trigger=trigger)
+    drain(query)
     kafka_topic.send("a minute later", timestamp_ms=START_MS + 60_000)
-    timed = stream(spark, kafka_topic).withWatermark("timestamp", "10 seconds")
-    query = start_query(timed.groupBy(F.window("timestamp", "10 seconds")).count())
+    if trigger == AVAILABLE_NOW:
+        query = start_query(windows(spark, kafka_topic), trigger=trigger)
     drain(query)
     assert [row["count"] for row in query.rows()] == [1]
+    assert query.lastProgress is not None
+    assert query.lastProgress["numInputRows"] == 0, "the batch without data is told too"
+
+
+def test_draining_gives_the_rows_of_an_outer_join_that_the_watermark_has_passed(
+    spark: SparkSession,
+    kafka: EmbeddedKafka,
+    start_query: Callable[..., TableQuery],
+) -> None:
+    seen_at, clicked_at = kafka.topic(), kafka.topic()
+    for topic in (seen_at, clicked_at):
+        topic.send("a", key="alone" if topic is seen_at else "other", timestamp_ms=START_MS)
+        topic.send("b", key="later", timestamp_ms=START_MS + 60_000)
+    seen, clicked = (
+        topic.stream(spark, key=key, timestamp=at).withWatermark(at, "10 seconds")
+        for topic, key, at in ((seen_at, "ad", "seen_at"), (clicked_at, "clicked", "at"))
+    )
+    in_time = F.expr("ad = clicked AND at BETWEEN seen_at AND seen_at + interval 5 seconds")
+    joined = seen.join(clicked, in_time, "leftOuter").select("ad", "clicked")
+    query = start_query(joined, trigger=EACH_SECOND)
+    drain(query)
+    assert sorted(map(tuple, query.rows())) == [("alone", None), ("later", "later")]
+
+
+@pytest.mark.gate
+def test_draining_lets_timeouts_fire_that_the_watermark_has_passed(
+    spark: SparkSession,
+    kafka_topic: Topic,
+    start_query: Callable[..., TableQuery],
+) -> None:
+    def count(key: Any, frames: Any, state: GroupState) -> Iterator[Any]:
+        pandas = import_module("pandas")  # Any: it has no types
+        if state.hasTimedOut:
+            state.remove()
+            yield pandas.DataFrame({"user": [key[0]]})
+        else:
+            state.update((sum(map(len, frames)),))
+            state.setTimeoutTimestamp(START_MS + 10_000)
+
+    clicks = kafka_topic.stream(spark, key="user", timestamp="at").withWatermark("at", "1 second")
+    idle = clicks.groupBy("user").applyInPandasWithState(
+        count, "user STRING", "clicks INT", "append", "EventTimeTimeout"
+    )
+    for user, later_ms in (("a", 0), ("b", 60_000)):
+        kafka_topic.send("click", key=user, timestamp_ms=START_MS + later_ms)
+    # A batch that starts a Python worker takes longer than a second.
+    query = start_query(idle, trigger={"processingTime": "10 seconds"})
+    drain(query)
+    assert sorted(row.user for row in query.rows()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("owing", ["no state", "complete", "no batches without data"])
+def test_a_query_that_waits_for_no_watermark_is_drained_before_its_next_trigger(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery], owing: str
+) -> None:
+    kafka_topic.send("first", timestamp_ms=START_MS)
+    frame, mode = windows(spark, kafka_topic), "append"
+    if owing == "no state":
+        frame = stream(spark, kafka_topic).withWatermark("timestamp", "10 seconds")
+    if owing == "complete":
+        mode = "complete"
+    is_allowed = "spark.sql.streaming.noDataMicroBatches.enabled"
+    spark.conf.set(is_allowed, str(owing != "no batches without data").lower())
+    try:
+        query = start_query(frame, trigger=RARELY, output_mode=mode)
+        drain(query)
+    finally:
+        spark.conf.unset(is_allowed)
 
 
 def test_available_now_and_intervals_are_drained_too(
@@ -86,17 +177,79 @@ def test_available_now_and_intervals_are_drained_too(
     kafka_topic.send("one")
     frame = stream(spark, kafka_topic)
     ending = start_query(frame, trigger={"availableNow": True})
-    hourly = start_query(frame, trigger={"processingTime": "1 hour"})
+    rare = start_query(frame, trigger=RARELY)
     drain(ending)
     assert not ending.isActive
     assert seen(ending) == ["one"]
-    drain(hourly)
-    assert seen(hourly) == ["one"]
+    drain(rare)
+    assert seen(rare) == ["one"]
     kafka_topic.send("two")
     with pytest.raises(AwaitTimeout, match=r"has ended before .*-0 at 1 of 2; it takes what is"):
         drain(ending)
-    with pytest.raises(AwaitTimeout, match=r"-0 at 1 of 2; .*ProcessingTimeTrigger\(3600000\)"):
-        drain(hourly, timeout_s=0.1)
+    waits = (
+        r"-0 at 1 of 2; .*trigger processingTime 300000 hours; it waits for the next trigger of "
+        r"processingTime 300000 hours, in \d+ s; `embedkafka\.spark\.immediate_triggers\(\)`"
+    )
+    with pytest.raises(AwaitTimeout, match=waits):
+        drain(rare, timeout_s=0.1)
+
+
+def test_immediate_triggers_fire_as_soon_as_there_is_data_and_only_inside(
+    spark: SparkSession,
+    kafka: EmbeddedKafka,
+    start_query: Callable[..., TableQuery],
+) -> None:
+    topic = kafka.topic()
+    with immediate_triggers() as replaced:
+        query = start_query(stream(spark, topic), trigger=RARELY)
+        ending = start_query(stream(spark, topic), trigger=AVAILABLE_NOW)
+    after = start_query(stream(spark, topic), trigger=RARELY)
+    assert replaced == ["300000 hours"]
+    drain(query, ending, after)
+    topic.send("one")
+    drain(query)
+    assert seen(query) == ["one"]
+    with pytest.raises(AwaitTimeout, match="has ended"):
+        drain(ending)
+    with pytest.raises(AwaitTimeout, match="processingTime 300000 hours"):
+        drain(after, timeout_s=0.1)
+
+
+def test_an_interval_that_spark_does_not_take_is_refused_by_spark(
+    spark: SparkSession, kafka_topic: Topic
+) -> None:
+    writer = stream(spark, kafka_topic).writeStream
+    with immediate_triggers() as replaced, pytest.raises(PySparkException, match="fortnight"):
+        writer.trigger(processingTime="1 fortnight")
+    assert replaced == []
+
+
+def test_a_pipeline_is_drained_in_its_order(
+    spark: SparkSession,
+    kafka: EmbeddedKafka,
+    checkpoint: Path,
+    start_query: Callable[..., TableQuery],
+    started: list[StreamingQuery],
+) -> None:
+    source, middle = kafka.topic(), kafka.topic()
+    first = into_topic(stream(spark, source), middle, checkpoint, started)
+    second = start_query(stream(spark, middle))
+    source.send_many(["one", "two"])
+    drain(first, second)
+    assert seen(second) == ["one", "two"]
+
+
+def test_of_several_queries_any_that_fails_ends_the_wait(
+    spark: SparkSession, kafka_topic: Topic, start_query: Callable[..., TableQuery]
+) -> None:
+    frame = stream(spark, kafka_topic)
+    rare = start_query(frame, trigger=RARELY)
+    drain(rare)
+    failing = start_query(frame.selectExpr("raise_error('no such sku')"))
+    kafka_topic.send("one")
+    for queries in ((rare, failing), (failing, rare)):
+        with pytest.raises(StreamingQueryException, match="no such sku"):
+            drain(*queries)
 
 
 def test_a_continuous_query_is_drained_by_its_epochs(

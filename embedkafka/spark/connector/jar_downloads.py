@@ -87,7 +87,16 @@ _ABSENT: Final = re.compile(
     r"|org\.apache\.spark:(?P<cached>spark-[\w.-]+):\S+ was not found in"
     r"|:: org\.apache\.spark#(?P<ivy>spark-[\w.-]+);\S+: not found"
 )
-_REASON: Final = re.compile(r"^\s*(?:\[ERROR\] \S|:: \S+;|\S*Exception|Error)")
+_REASON: Final = re.compile(r"^(?:\[ERROR\] \S|:: \S+;|\S*Exception|Error)")
+#: Where the cause begins in Maven's line, which names the goal, project and artifacts before it.
+_CAUSE: Final = re.compile(
+    r"(?:Could not (?:find|transfer)|Failure to (?:find|transfer)|Cannot access|No plugin found) "
+    r"|[\w.-]+:\S+ was not found in "
+)
+_LONGEST: Final = 500
+_LINK: Final = re.compile(r" -> \[Help \d+\]$")
+#: Maven's launcher resets the colours even with -Dstyle.color=never.
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +227,8 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _reason_in(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip() for line in _COLOUR.sub("", output).splitlines() if line.strip()]
     telling = [line for line in lines if _REASON.search(line)]
-    return (telling or lines or ["it printed nothing"])[0][:300]
+    first = _LINK.sub("", (telling or lines or ["it printed nothing"])[0])
+    cause = _CAUSE.search(first)
+    return first[cause.start() if cause else 0 :][:_LONGEST]

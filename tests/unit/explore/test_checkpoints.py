@@ -4,6 +4,7 @@ from pathlib import Path
 
 from embedkafka.explore.checkpoints import (
     find_checkpoints,
+    has_data,
     has_watermark,
     planned_batches,
     uncommit,
@@ -50,6 +51,18 @@ def test_a_batch_that_was_begun_and_not_committed_is_found(tmp_path: Path) -> No
 
     assert sorted(planned_batches(found)) == [0, 1, 2]
     assert uncommitted_batches(found) == [2]
+
+
+def test_a_batch_has_data_if_a_source_stands_elsewhere_after_it(tmp_path: Path) -> None:
+    found = checkpoint(tmp_path, 0, 0, 0)
+    (found / "offsets").mkdir()
+    for batch, offset in enumerate([4, 4, 7]):
+        plan = (
+            f'v1\n{{"batchWatermarkMs":{batch}}}\n{{"orders":{{"0":{offset}}}}}\n{{"prices":{{}}}}'
+        )
+        (found / "offsets" / str(batch)).write_text(plan)
+
+    assert [has_data(found, batch) for batch in range(3)] == [True, False, True]
 
 
 def test_a_query_that_has_begun_nothing_has_no_batches(tmp_path: Path) -> None:

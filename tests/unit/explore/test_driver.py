@@ -1,11 +1,14 @@
 """Queries run only when a batch is due, and one after the other."""
 
+import pickle
 from typing import Any, cast
 
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql.streaming import readwriter
 
 from embedkafka.explore import driver as module
-from embedkafka.explore.driver import Driver
+from embedkafka.explore.driver import Driver, ImmediateJob
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
@@ -160,6 +163,22 @@ def test_a_job_that_raises_leaves_no_query_behind(drained: list[str]) -> None:
         driver.take(OPTIONS)
     driver.stop()
     assert not query.isActive
+
+
+def test_triggers_of_an_immediate_job_fire_at_once_also_in_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Writer:
+        def trigger(self, **given: str) -> dict[str, str]:
+            return given
+
+    monkeypatch.setattr(readwriter, "DataStreamWriter", Writer)
+    job = ImmediateJob(lambda spark, options: Writer().trigger(processingTime="1 minute"))
+    assert job.describe() == ""
+    elsewhere = pickle.loads(cast(Any, cloudpickle).dumps(job))
+    for each in (job, job, elsewhere):
+        assert each(cast(Any, None), OPTIONS) == {"processingTime": "0 seconds"}
+    assert job.describe() == "immediate_triggers: processingTime 1 minute ran at once"
 
 
 def test_a_mistake_in_the_test_is_no_failure_of_the_job(drained: list[str]) -> None:

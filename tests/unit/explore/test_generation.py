@@ -1,13 +1,13 @@
 """Schedules derive from a seed, send every record, and keep the order that a job may rely on."""
 
 from collections.abc import Mapping
-from random import Random
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.explore.generation import generate
+from embedkafka.explore.generation import draw_schedules
 from embedkafka.explore.inputs import Input, read_inputs
 from embedkafka.explore.outputs import all_records, table
 from embedkafka.explore.schedule import (
@@ -56,19 +56,18 @@ def terms(
 
 
 def drawn(terms: Terms, count: int = 200, seed: int = 0) -> list[Schedule]:
-    return [
-        generate(Random(f"{seed}/{number}"), terms, number=number) for number in range(1, count)
-    ]
+    return list(islice(draw_schedules(seed, terms), count - 1))
 
 
 def orders_of(schedule: Schedule) -> list[int]:
     return [arrival.nth for arrival in schedule.arrivals if arrival.source == "orders"]
 
 
-@given(st.integers(0, 2**32), st.integers(1, 50))
+@given(st.integers(0, 2**32), st.integers(1, 20))
 def test_a_seed_and_a_number_give_the_same_schedule(seed: int, number: int) -> None:
-    first, second = (generate(Random(f"{seed}/{number}"), terms(), number=number) for _ in "12")
+    first, second = (drawn(terms(), number + 1, seed) for _ in "12")
     assert first == second
+    assert len(first) == number
 
 
 def test_every_schedule_sends_every_record_once() -> None:
@@ -90,7 +89,8 @@ def test_a_job_with_a_watermark_gets_its_inputs_in_order() -> None:
     assert any(schedule.arrivals[0].source == "prices" for schedule in schedules)
 
 
-def test_records_come_no_later_than_the_test_allows() -> None:
+def test_records_are_less_late_than_the_test_allows() -> None:
+    """Of those that are as late as a watermark's delay Spark drops some."""
     late = {"orders": Input(ORDERS, key="sku", event_time="at", lateness_s=20)}
     lags = []
     for schedule in drawn(terms(late, has_watermark=True)):
@@ -98,7 +98,82 @@ def test_records_come_no_later_than_the_test_allows() -> None:
         for nth in orders_of(schedule):
             lags.append(newest - nth * 10)
             newest = max(newest, nth * 10)
-    assert max(lags) == 20
+    assert max(lags) == 10
+
+
+LATE_ONLY = frozenset(StepKind) - {StepKind.LATE, StepKind.BATCHES}
+
+
+@pytest.mark.parametrize("key", ["sku", None])
+def test_a_record_comes_late_for_its_own_key_and_in_a_later_batch(key: str | None) -> None:
+    late = {"orders": Input(ORDERS, key=key, event_time="at", lateness_s=31)}
+    chosen = terms(late, left_out=LATE_ONLY, has_watermark=True)
+    assert chosen.kinds == (StepKind.BATCHES, StepKind.LATE)
+    for schedule in drawn(chosen)[1::2]:  # those that are for late records
+        order = orders_of(schedule)
+        cuts = [placed.position for placed in schedule.events]
+        lags = {
+            (nth * 10 - order[place] * 10, cut)
+            for cut in cuts
+            for place in range(cut, len(order))
+            for nth in order[:cut]
+            if key is None or ORDERS[nth]["sku"] == ORDERS[order[place]]["sku"]
+        }
+        assert 0 < max(lags)[0] <= 30
+
+
+def test_late_records_need_no_cut_if_batches_are_left_out() -> None:
+    late = {"orders": Input(ORDERS, key="sku", event_time="at", lateness_s=30)}
+    schedules = drawn(terms(late, left_out=LATE_ONLY | {StepKind.BATCHES}))
+    assert schedules
+    assert not any(schedule.events for schedule in schedules)
+    assert len({schedule.arrivals for schedule in schedules}) == len(schedules)
+
+
+def test_late_records_mix_with_a_new_order_of_the_others() -> None:
+    late = {"orders": Input(ORDERS, key="sku", event_time="at", lateness_s=30)}
+    both = frozenset(StepKind) - {StepKind.LATE, StepKind.ORDER}
+    for schedule in drawn(terms({**late, "prices": ["1"]}, left_out=both))[1::2]:
+        assert any(
+            orders_of(schedule).index(second) < orders_of(schedule).index(first)
+            for first, second in [(0, 2), (2, 5), (1, 4), (3, 6)]
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (Input(ORDERS, key="sku", event_time="at"), "no input has lateness_s"),
+        (Input(ORDERS, key="sku", event_time="at", lateness_s=20), "no record has a newer one"),
+        (Input(ORDERS[:1], event_time="at", lateness_s=60), "no record has a newer one"),
+        (Input([{"at": 7}] * 3, event_time="at", lateness_s=60), "no record has a newer one"),
+        # The second would come after one that is newer than it by more than that.
+        (Input([{"at": 10}, {"at": 90}, {"at": 20}], event_time="at", lateness_s=30), "no record"),
+    ],
+)
+def test_no_record_is_late_where_none_may_be(given: Input, why: str) -> None:
+    assert terms({"orders": given}).impossible[StepKind.LATE].startswith(why)
+
+
+def test_records_without_a_key_have_no_order_across_partitions() -> None:
+    numbers = {"orders": Input(list("1234567"), partitions=3)}
+    schedules = drawn(terms(numbers))
+    assert any(orders_of(schedule) != list(range(7)) for schedule in schedules)
+    for schedule in schedules:
+        for partition in range(3):
+            ours = [nth for nth in orders_of(schedule) if nth % 3 == partition]
+            assert ours == sorted(ours)
+
+
+def test_records_without_a_key_in_one_partition_keep_their_order() -> None:
+    found = terms({"orders": list("1234567")})
+    assert found.impossible[StepKind.ORDER] == "all records keep their order"
+    assert all(orders_of(schedule) == list(range(7)) for schedule in drawn(found))
+
+
+def test_a_watermark_keeps_the_order_across_partitions() -> None:
+    found = terms({"orders": Input(list("1234567"), partitions=3)}, has_watermark=True)
+    assert all(orders_of(schedule) == list(range(7)) for schedule in drawn(found))
 
 
 def test_a_record_that_the_test_gives_too_late_gets_no_later() -> None:
@@ -107,6 +182,71 @@ def test_a_record_that_the_test_gives_too_late_gets_no_later() -> None:
     for schedule in drawn(terms(inputs, has_watermark=True)):
         assert orders_of(schedule).index(0) < orders_of(schedule).index(1)
         assert orders_of(schedule).index(2) < orders_of(schedule).index(3)
+
+
+def test_the_first_schedule_parts_two_updates_of_a_key_in_each_input() -> None:
+    """The plain one has them in one batch. Of equal records no result would tell."""
+    stock = [{"sku": "x", "n": n} for n in (1, 1, 2)]
+    inputs = {**INPUTS, "stock": Input(stock, key="sku"), "names": Input(["a", "b"])}
+    for seed in range(50):
+        (first,) = drawn(terms(inputs), 2, seed)
+        cuts = [placed.position for placed in first.events if placed.event == Take()]
+        for source, before, after in [("orders", 0, 2), ("stock", 1, 2)]:
+            places = [first.arrivals.index(Arrival(source, nth)) for nth in (before, after)]
+            assert any(places[0] < cut <= places[1] for cut in cuts)
+
+
+def test_no_updates_are_parted_if_batches_are_left_out() -> None:
+    (first,) = drawn(terms(left_out=frozenset(StepKind) - {StepKind.ORDER}), 2)
+    assert first.events == ()
+
+
+def test_equal_updates_of_a_key_are_better_than_none() -> None:
+    found = terms({"stock": Input([("x", "1"), ("x", "1")])})
+    assert found.updates == ((Arrival("stock", 0), Arrival("stock", 1)),)
+
+
+def only(*kinds: StepKind) -> frozenset[StepKind]:
+    return frozenset(StepKind) - {*kinds}
+
+
+def steps_of(schedules: list[Schedule]) -> list[tuple[object, ...]]:
+    return [tuple(schedule.steps()) for schedule in schedules]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_records_run_under_every_schedule_that_there_is(seed: int) -> None:
+    """Four records in their order have cuts before each of them, or not: one of 16 is plain."""
+    few = terms({"orders": list("1234")}, left_out=only(StepKind.BATCHES))
+    found = steps_of(drawn(few, seed=seed))
+    assert len(found) == len(set(found)) == 15
+    assert tuple(plain(few.sizes).steps()) not in found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_kind_without_more_schedules_leaves_its_numbers_to_others(seed: int) -> None:
+    """Two records have three sets of cuts, each with the one limit or without, and that alone."""
+    few = terms({"orders": list("12")}, left_out=only(StepKind.BATCHES, StepKind.LIMIT))
+    assert len(set(steps_of(drawn(few, seed=seed)))) == 7
+
+
+def test_no_step_follows_itself() -> None:
+    late = {"orders": Input(ORDERS, key="sku", event_time="at", lateness_s=30)}
+    for steps in steps_of(drawn(terms({**INPUTS, **late}))):
+        assert all(first != second for first, second in pairwise(steps))
+
+
+def test_a_schedule_that_was_there_is_drawn_again_the_same_way() -> None:
+    few = terms({"orders": list("1234")}, left_out=only(StepKind.BATCHES))
+    assert drawn(few, 6) == drawn(few, 12)[:5]
+    assert drawn(few, 12, seed=1) != drawn(few, 12, seed=2)
+
+
+def test_queries_have_taken_something_before_they_restart() -> None:
+    for schedule in drawn(terms(left_out=only(StepKind.RESTART)), 8):
+        position = schedule.events[0].position
+        assert [placed.event for placed in schedule.events] == [Take(), Restart()]
+        assert position > 0
 
 
 def test_ten_schedules_lead_with_every_kind_in_turn() -> None:
@@ -146,8 +286,8 @@ def test_a_jvm_dies_at_every_moment_in_turn_whatever_the_seed() -> None:
     for seed in range(20):
         drawn_moments = [
             placed.event.moment
-            for number in range(1, turns + 1)
-            for placed in generate(Random(f"{seed}/{number}"), killing, number=number).events
+            for schedule in drawn(killing, turns + 1, seed)
+            for placed in schedule.events
             if isinstance(placed.event, KillJvm)
         ]
         assert drawn_moments == list(Moment)
@@ -164,8 +304,26 @@ def test_brokers_out_of_reach_are_left_alone() -> None:
     assert not {StepKind.MOVE, StepKind.KILL} & set(terms(brokers=1).kinds)
 
 
-def test_nothing_to_send_is_the_plain_schedule() -> None:
-    assert drawn(terms({"orders": []}), count=2) == [plain({"orders": 0})]
+def test_nothing_to_send_has_no_schedule_but_the_plain_one() -> None:
+    assert drawn(terms({"orders": []})) == []
+
+
+def test_kinds_that_are_impossible_say_why() -> None:
+    found = terms({"orders": ["1"]}, left_out=frozenset({StepKind.GROW}), brokers=1)
+    assert {kind.value: why for kind, why in found.impossible.items()} == {
+        "batches": "fewer than two records",
+        "order": "all records keep their order",
+        "late": "no input has lateness_s",
+        "limit": "fewer than two records",
+        "resend": "no input has resends=True",
+        "move": "the cluster has one broker",
+        "kill": "the cluster has one broker",
+        "jvm": "it needs kill_jvm=True",
+    }
+    external = terms(brokers=0).impossible
+    assert {external[kind] for kind in (StepKind.REPLY, StepKind.MOVE, StepKind.KILL)} == {
+        "the cluster is not embedded"
+    }
 
 
 def test_a_table_in_memory_is_never_restarted() -> None:
@@ -178,6 +336,20 @@ def test_a_table_in_memory_is_never_restarted() -> None:
         brokers=1,
     )
     assert not {StepKind.CRASH, StepKind.RESTART} & set(found.kinds)
+    assert "in memory" in found.impossible[StepKind.CRASH]
+
+
+def test_a_job_whose_restarts_are_left_out_needs_no_checkpoint() -> None:
+    found = terms_of(
+        read_inputs(INPUTS, seed=0),
+        {"out": all_records()},
+        {StepKind.CRASH, StepKind.RESTART},
+        has_checkpoint=False,
+        has_watermark=False,
+        brokers=1,
+        kill_jvm=True,
+    )
+    assert found.impossible[StepKind.JVM] == "no checkpoint"
 
 
 def test_a_job_that_keeps_its_checkpoint_elsewhere_is_refused() -> None:

@@ -110,3 +110,33 @@ def test_inputs_are_a_mapping() -> None:
     for wrong in ([], {}, None):
         with pytest.raises(ConfigError, match="inputs must be a mapping"):
             read_inputs(wrong, seed=0)  # type: ignore[arg-type]  # a user's mistake
+
+
+def parse(data: bytes) -> dict[str, object]:
+    return {"sku": data.decode("ascii"), "at": 7}
+
+
+def test_bytes_have_fields_if_they_can_be_decoded_and_are_sent_as_they_are() -> None:
+    feed = read(Input([b"a", ("k", b"b")], key="sku", event_time="at", decode=parse))
+    assert pairs(feed) == [(b"a", b"a"), (b"b", b"b")]
+    assert [record.time_s for record in feed.records] == [7.0, 7.0]
+    assert pairs(read(Input([b"a"], key=lambda order: order["sku"] * 2, decode=parse))) == [
+        (b"aa", b"a")
+    ]
+
+
+def test_messages_show_records_decoded() -> None:
+    feed = read(Input([b"a", ("k", b"b"), {"n": 1}], decode=parse))
+    assert [feed.show(nth) for nth in (0, 1)] == [
+        '{"sku": "a", "at": 7}',
+        """key 'k', {"sku": "b", "at": 7}""",
+    ]
+    assert [read([b"a", {"n": 1}]).show(nth) for nth in (0, 1)] == ['"a"', '{"n": 1}']
+
+
+def test_bytes_that_cannot_be_decoded_are_refused() -> None:
+    said = r"orders has a record 0xff \(1 byte\), cannot be decoded: UnicodeDecodeError"
+    with pytest.raises(ConfigError, match=said):
+        read(Input([b"\xff"], decode=parse))
+    with pytest.raises(ConfigError, match="decode must be a function"):
+        read(Input([b"a"], decode="orders-value"))

@@ -25,6 +25,8 @@ SPARK = cast(Any, object())
 class FakeTopic:
     """Returns the records it was created with."""
 
+    decode = None
+
     def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
         self._records = records
 

@@ -17,7 +17,7 @@ from embedkafka.explore.verdict import (
 
 
 def kinds(plain: dict[str, list[object]], here: dict[str, list[object]]) -> list[Refutation]:
-    return [found.refutation for found in differences("out", plain, here, ordered=True)]
+    return [found.refutation for found in differences("out", plain, here, ordered=lambda key: True)]
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_items_without_a_key_have_no_order() -> None:
 
 
 def test_an_output_without_order_is_a_bag() -> None:
-    assert differences("out", {"": [1, 2, 2]}, {"": [2, 1, 2]}, ordered=False) == []
-    (found,) = differences("out", {"": [1, 2]}, {"": [2, 1, 2]}, ordered=False)
+    assert differences("out", {"": [1, 2, 2]}, {"": [2, 1, 2]}, ordered=lambda key: False) == []
+    (found,) = differences("out", {"": [1, 2]}, {"": [2, 1, 2]}, ordered=lambda key: False)
     assert found.refutation is Refutation.DOUBLED
 
 
@@ -57,7 +57,7 @@ def test_an_output_without_order_is_a_bag() -> None:
 def test_a_shuffled_bag_never_differs(items: list[object], random: object) -> None:
     shuffled = items.copy()
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis's own Random
-    assert differences("out", {"": items}, {"": shuffled}, ordered=False) == []
+    assert differences("out", {"": items}, {"": shuffled}, ordered=lambda key: False) == []
 
 
 def test_values_that_mean_the_same_are_equal() -> None:
@@ -70,7 +70,9 @@ def test_values_that_mean_the_same_are_equal() -> None:
 
 
 def test_the_summary_counts_and_shows() -> None:
-    found = differences("revenue", {"a": [3.0], "b": [1]}, {"a": [3.0, 3.0], "b": []}, ordered=True)
+    found = differences(
+        "revenue", {"a": [3.0], "b": [1]}, {"a": [3.0, 3.0], "b": []}, ordered=lambda key: True
+    )
     assert summary(found) == (
         "doubled (1), lost (1)\n"
         "doubled: revenue, key a\n"
@@ -84,7 +86,7 @@ def test_the_summary_counts_and_shows() -> None:
 
 def test_a_long_difference_leaves_out_what_both_have() -> None:
     rows: list[object] = ["x" * 60, "y" * 60, "z" * 60]
-    (found,) = differences("out", {"": rows}, {"": [*rows, rows[1]]}, ordered=False)
+    (found,) = differences("out", {"": rows}, {"": [*rows, rows[1]]}, ordered=lambda key: False)
     assert str(found) == (
         "doubled: out\n"
         "  plain schedule: 3 that the other has too\n"
@@ -93,8 +95,15 @@ def test_a_long_difference_leaves_out_what_both_have() -> None:
 
 
 def test_a_long_summary_ends() -> None:
-    found = differences("out", {str(n): ["x" * 500] for n in range(9)}, {}, ordered=True)
+    found = differences(
+        "out", {str(n): ["x" * 500] for n in range(9)}, {}, ordered=lambda key: True
+    )
     text = summary(found)
     assert text.endswith("and 4 more")
     assert max(map(len, text.splitlines())) < 250
     assert isinstance(found[0], Difference)
+
+
+def test_bytes_are_text_or_all_their_hex() -> None:
+    assert canonical(b"a") == '"a"'
+    assert canonical(b"\0" * 300) == f'"0x{"00" * 300} (300 bytes)"'

@@ -1,6 +1,6 @@
 """The records of a topic, compared with the expected ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,10 @@ class Records:
 
     def spark_options(self) -> Mapping[str, str]:
         raise AssertionError("no test here starts Spark")
+
+    @property
+    def decode(self) -> Callable[[bytes], Any] | None:
+        return self._messages[0].decode if self._messages else None
 
     def read(self) -> Sequence[Message]:
         return self._messages

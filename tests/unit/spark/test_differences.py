@@ -9,6 +9,22 @@ def rows(*values: object) -> list[FoundRow]:
     return [FoundRow(value=value, where=f"t-0 offset {at}") for at, value in enumerate(values)]
 
 
+class Proto:
+    """Is compared, shown and not hashed as a message of Protobuf."""
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Proto) and self.x == other.x
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable object")
+
+    def __repr__(self) -> str:
+        return f"x: {self.x}\n"
+
+
 @pytest.mark.parametrize(
     ("expected", "found"),
     [
@@ -76,3 +92,18 @@ def test_a_long_difference_is_cut() -> None:
     lines = find_difference([], rows(*range(50)))
     assert len(lines) == 22
     assert lines[-1] == "... and 30 lines more"
+
+
+def test_values_without_a_hash_are_compared() -> None:
+    found = [FoundRow(value=Proto(1), where="t-0 offset 0")]
+    assert find_difference([Proto(1)], found) == []
+    assert find_difference([Proto(2)], found)[1:] == ["- x: 2", "+ x: 1  at t-0 offset 0"]
+
+
+def test_bytes_are_shown_in_hex() -> None:
+    found = [FoundRow(value={"raw": b"\0", "n": 1}, where="t-0 offset 0")]
+    assert find_difference([{"raw": b"\1", "n": 1}], found)[1:] == [
+        '- {"raw": "0x01 (1 byte)", "n": 1}',
+        '+ {"raw": "0x00 (1 byte)", "n": 1}  at t-0 offset 0',
+        "    raw: expected 0x01 (1 byte), found 0x00 (1 byte)",
+    ]

@@ -1,13 +1,15 @@
 """Draining a query that shows only its public side, as one of Spark Connect does."""
 
+import itertools
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql.streaming.query import StreamingQuery
 
-from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError, InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.spark import queries
 from embedkafka.spark.queries import crash_between_write_and_commit, drain, restart
@@ -144,6 +146,48 @@ def test_a_query_that_ends_too_soon_says_what_is_missing() -> None:
 def test_a_timeout_says_what_is_missing_and_what_the_query_does() -> None:
     with pytest.raises(AwaitTimeout, match=r"orders-0 not read yet, 5 .*'Processing new data'"):
         drain(remote(None), topics=[Orders()], timeout_s=0)
+
+
+class HourlyQuery(RemoteQuery):
+    """A classic query between two triggers, at this offset; it is its own execution."""
+
+    status = {"message": "Waiting for next trigger", "isTriggerActive": False}
+    trigger, interval_ms = "processingTime 1 hour", 3_600_000
+
+    def kafka_sources(self) -> list[dict[str, str]]:
+        return [Orders().spark_options()]
+
+    def committed_offsets(self) -> list[dict[TopicPartition, int]]:
+        return [{TopicPartition("orders", 0): self._positions[0] or 0}]
+
+    def next_trigger_ms(self) -> int:
+        return 42_300
+
+
+def test_a_long_wait_for_a_trigger_says_so_once_and_again_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times_ms = itertools.count(0, 1000)
+    monkeypatch.setattr(queries, "REAL_TIME", SimpleNamespace(monotonic_ms=times_ms.__next__))
+    monkeypatch.setattr(queries, "find_execution", lambda query: query)
+    waits = (
+        "the next trigger of processingTime 1 hour, in 42 s; "
+        "`embedkafka.spark.immediate_triggers()` lets triggers fire at once"
+    )
+    with pytest.raises(AwaitTimeout) as timeout:
+        drain(cast(StreamingQuery, HourlyQuery(3)), timeout_s=30)
+    assert str(timeout.value).endswith(f"trigger processingTime 1 hour; it waits for {waits}")
+    assert capsys.readouterr().err == f"embedkafka: drain waits for {waits}\n"
+
+
+def test_what_cannot_be_drained_is_refused() -> None:
+    there = remote(5)
+    with pytest.raises(InvalidArgument, match=r"drain needs a query"):
+        drain()
+    with pytest.raises(InvalidArgument, match=r"drain several with it one after the other"):
+        drain(there, there, topics=[Orders()])
+    with pytest.raises(InvalidArgument, match=r"query must be a StreamingQuery, got 'orders'"):
+        drain(there, cast(Any, "orders"))
 
 
 def test_what_spark_connect_does_not_tell_must_be_given() -> None:

@@ -1,0 +1,106 @@
+"""`immediate_triggers`: a job with `processingTime="1 minute"` costs a test no minute per step.
+
+    with immediate_triggers() as replaced:
+        query = job(spark)          # starts with .trigger(processingTime="1 minute")
+    orders.send_json({"sku": "a"})
+    drain(query)                    # at once
+    assert replaced == ["1 minute"]
+
+Owner: `_lock` (leaf) owns who has asked for it, and what PySpark's methods were before.
+Invariants: PySpark's methods are replaced only while a block runs, whichever thread it runs on.
+Not here: the trigger of a query that runs already; Spark cannot change it.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Final
+
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+
+_AT_ONCE: Final = "0 seconds"
+_CONNECT: Final = "pyspark.sql.connect.streaming.readwriter"
+
+_lock: Final = ranked_lock("immediate triggers", LEAF_RANK)
+_blocks: list[list[str]] = []
+_originals: dict[Any, Callable[..., Any]] = {}  # Any: PySpark's classes of writers
+_since: dict[str, None] = {}
+
+
+@contextmanager
+def immediate_triggers() -> Iterator[Sequence[str]]:
+    """Lets queries run as soon as there is data, whatever interval their triggers name.
+
+    In the `with` block, `trigger(processingTime=...)` of any writer, on any thread, sets an
+    interval of zero. Other triggers (`availableNow`, `once`, `continuous`, `realTime`) stay as they
+    are. A query that was started in the block keeps the interval of zero after it.
+
+    Returns:
+        In the block, the intervals that were replaced so far, each once: `["1 minute"]`.
+    """
+    classes = _writers()
+    replaced: list[str] = []
+    with _lock:
+        _blocks.append(replaced)
+        for class_ in classes:
+            if class_ not in _originals:
+                _originals[class_] = class_.trigger
+                class_.trigger = _immediate(class_.trigger)
+    try:
+        yield replaced
+    finally:
+        with _lock:
+            _blocks[:] = [block for block in _blocks if block is not replaced]
+            while not _blocks and _originals:
+                class_, original = _originals.popitem()
+                class_.trigger = original
+
+
+def describe_replaced(intervals: Sequence[str]) -> str:
+    """For a report: which intervals triggers did not wait for; empty if there are none."""
+    ran = ", ".join(f"processingTime {interval}" for interval in intervals)
+    return f"immediate_triggers: {ran} ran at once" if ran else ""
+
+
+def forget_replaced() -> None:
+    """From now on intervals are `replaced_intervals`, beside those of blocks that still run."""
+    with _lock:
+        _since.clear()
+        for block in _blocks:
+            _since.update(dict.fromkeys(block))
+
+
+def replaced_intervals() -> list[str]:
+    """The intervals that any block has replaced since they were last forgotten."""
+    with _lock:
+        return list(_since)
+
+
+def _immediate(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def trigger(writer: Any, **given: Any) -> Any:
+        written = original(writer, **given)  # refuses what is no trigger
+        interval = given.get("processingTime")
+        if interval is None or _is_zero(interval):
+            return written
+        with _lock:
+            _since[interval.strip()] = None
+            for block in _blocks:
+                if interval.strip() not in block:
+                    block.append(interval.strip())
+        return original(writer, processingTime=_AT_ONCE)
+
+    return trigger
+
+
+def _is_zero(interval: str) -> bool:
+    return not any(digit in interval for digit in "123456789")
+
+
+def _writers() -> list[Any]:
+    """PySpark's writer of streams, and that of Spark Connect if there is such a session."""
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    connect = sys.modules.get(_CONNECT)
+    return [DataStreamWriter] if connect is None else [DataStreamWriter, connect.DataStreamWriter]

@@ -1,0 +1,66 @@
+"""An exploration counts its schedules by kind, and says what it could not do."""
+
+import pytest
+
+from embedkafka.explore.explored import ScheduleCounts, kinds_of
+from embedkafka.explore.inputs import Input
+from embedkafka.explore.schedule import Arrival, Crash, Placed, Restart, Schedule, Take, plain
+from embedkafka.explore.terms import StepKind
+from tests.unit.explore.test_generation import drawn, only, terms
+
+TERMS = terms({"orders": Input([("a", "1"), ("b", "2"), ("a", "3")])}, brokers=0)
+PLAIN = plain(TERMS.sizes)
+
+
+def ordered(*numbers: int) -> Schedule:
+    return Schedule(arrivals=tuple(Arrival("orders", number) for number in numbers))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "kinds"),
+    [
+        (PLAIN, set()),
+        (ordered(1, 0, 2), {StepKind.ORDER}),
+        (ordered(1, 2, 0), {StepKind.LATE}),
+        (PLAIN.having([Placed(position=1, event=Take())]), {StepKind.BATCHES}),
+        (
+            PLAIN.having([Placed(position=1, event=each) for each in (Take(), Restart(), Crash())]),
+            {StepKind.BATCHES, StepKind.RESTART, StepKind.CRASH},
+        ),
+    ],
+)
+def test_a_schedule_is_of_the_kinds_of_its_steps(schedule: Schedule, kinds: set[StepKind]) -> None:
+    assert kinds_of(schedule, TERMS) == kinds
+
+
+@pytest.mark.parametrize("kind", StepKind)
+def test_a_schedule_that_a_kind_leads_is_of_that_kind(kind: StepKind) -> None:
+    records = [{"k": n % 2, "at": n} for n in range(6)]
+    given = Input(records, key="k", event_time="at", lateness_s=9, resends=True)
+    leading = terms({"orders": given}, left_out=only(kind), kill_jvm=True)
+    for schedule in drawn(leading, 5):
+        assert kind in kinds_of(schedule, leading)
+
+
+def test_what_ran_and_what_could_not_are_told_in_two_lines() -> None:
+    counts = ScheduleCounts(TERMS, "7")
+    counts.add(PLAIN.having([Placed(position=1, event=Take())]))
+    counts.add(PLAIN.having([Placed(position=position, event=Crash()) for position in (1, 2)]))
+
+    explored = counts.explored(1)
+
+    assert explored.lines() == [
+        "3 schedules of seed 7: batches 1, crash 1 (batches with data: 1), order 0, restart 0, "
+        "limit 0, grow 0",
+        "impossible: late (no input has lateness_s), resend (no input has resends=True), reply "
+        "(the cluster is not embedded), move (the cluster is not embedded), kill (the cluster is "
+        "not embedded), jvm (it needs kill_jvm=True)",
+    ]
+    assert str(explored) == "; ".join(explored.lines())
+    assert explored.kinds["batches"] == explored.kinds["crash"] == 1
+
+
+def test_there_may_be_fewer_schedules_than_asked_for() -> None:
+    explored = ScheduleCounts(TERMS, "7").explored(0, is_exhausted=True)
+    assert str(explored).startswith("1 schedule of seed 7 (there are no others): ")
+    assert explored.exhausted
