@@ -13,32 +13,43 @@ if TYPE_CHECKING:
     from embedkafka.spark.delivery.audit import assert_delivered, audit
     from embedkafka.spark.queries import crash_between_write_and_commit, drain, restart
     from embedkafka.spark.report import progress
+    from embedkafka.spark.scripts.inside import ScriptFailed
+    from embedkafka.spark.scripts.running import RunningScript, run_script
     from embedkafka.spark.session import local_session
+    from embedkafka.spark.triggers import immediate_triggers
 
 _HOMES = {
+    "RunningScript": "scripts.running",
+    "ScriptFailed": "scripts.inside",
     "assert_delivered": "delivery.audit",
     "assert_stream": "assertions",
     "assert_topic_equals": "assertions",
     "audit": "delivery.audit",
     "crash_between_write_and_commit": "queries",
     "drain": "queries",
+    "immediate_triggers": "triggers",
     "latest_by_key": "assertions",
     "local_session": "session",
     "progress": "report",
     "restart": "queries",
+    "run_script": "scripts.running",
 }
 
 __all__ = [
+    "RunningScript",
+    "ScriptFailed",
     "assert_delivered",
     "assert_stream",
     "assert_topic_equals",
     "audit",
     "crash_between_write_and_commit",
     "drain",
+    "immediate_triggers",
     "latest_by_key",
     "local_session",
     "progress",
     "restart",
+    "run_script",
 ]
 
 

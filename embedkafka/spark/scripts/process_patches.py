@@ -1,0 +1,167 @@
+"""What a script sees of the process: its arguments, its environment, its threads, and sleep.
+
+Other threads see the process as it is. The working directory and `sys.stdout` are the process's
+own, and so is what the script's subprocesses inherit.
+"""
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from embedkafka.spark.scripts.membership import acting_for, current_script, diverted
+
+if TYPE_CHECKING:
+    from embedkafka.spark.scripts.inside import ScriptInside
+
+_PY4J: Final = "py4j"
+
+
+@contextmanager
+def process_patches() -> Iterator[None]:
+    """Replaces them; see `membership`."""
+    with ExitStack() as patches:
+        # Back in any case: a script may put a list in its place.
+        patches.callback(setattr, sys, "argv", sys.argv)
+        sys.argv = cast("list[str]", _Arguments(sys.argv))  # has all methods of a list
+        for name, inside in _ENVIRONMENT.items():
+            patches.enter_context(diverted(type(os.environ), name, inside))
+        patches.enter_context(diverted(threading.Thread, "__init__", _make_thread))
+        patches.enter_context(diverted(threading.Thread, "start", _start_thread))
+        patches.enter_context(diverted(time, "sleep", _sleep))
+        patches.enter_context(diverted(signal, "signal", _set_handler))
+        patches.enter_context(diverted(atexit, "register", _register))
+        yield
+
+
+class _Arguments(MutableSequence[str]):
+    """`sys.argv`: in a script its own."""
+
+    def __init__(self, outside: list[str]) -> None:
+        self._outside = outside
+
+    def _seen(self) -> list[str]:
+        script = current_script()
+        return self._outside if script is None else script.arguments
+
+    def __getitem__(self, index: Any) -> Any:  # Any: an index or a slice
+        return self._seen()[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._seen()[index] = value
+
+    def __delitem__(self, index: Any) -> None:
+        del self._seen()[index]
+
+    def __len__(self) -> int:
+        return len(self._seen())
+
+    def __eq__(self, other: object) -> bool:
+        return self._seen() == other
+
+    __hash__ = None  # type: ignore[assignment]  # as a list
+
+    def __repr__(self) -> str:
+        return repr(self._seen())
+
+    def insert(self, index: int, value: str) -> None:
+        self._seen().insert(index, value)
+
+
+# -- os.environ: what the script sets is its own, the rest is the process's
+
+
+def _get(script: "ScriptInside", native: Any, environ: Any, key: str) -> Any:
+    own = script.environment
+    if environ is not os.environ or key not in own:
+        return native(environ, key)
+    if (value := own[key]) is None:
+        raise KeyError(key)
+    return value
+
+
+def _set(script: "ScriptInside", native: Any, environ: Any, key: str, value: str) -> None:
+    if environ is not os.environ:
+        native(environ, key, value)
+        return
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise TypeError(f"str expected, not {type(value).__name__}")
+    script.environment[key] = value
+
+
+def _delete(script: "ScriptInside", native: Any, environ: Any, key: str) -> None:
+    if environ is not os.environ:
+        native(environ, key)
+        return
+    environ[key]  # raises if there is none
+    script.environment[key] = None
+
+
+def _names(script: "ScriptInside", native: Any, environ: Any) -> Iterator[str]:
+    with acting_for(None):
+        names = dict.fromkeys(native(environ))
+    if environ is os.environ:
+        names |= dict.fromkeys(script.environment)
+    return iter([name for name in names if script.environment.get(name, "") is not None])
+
+
+def _count(script: "ScriptInside", native: Any, environ: Any) -> int:
+    return sum(1 for _ in environ)
+
+
+_ENVIRONMENT: Final[dict[str, Callable[..., Any]]] = {
+    "__getitem__": _get,
+    "__setitem__": _set,
+    "__delitem__": _delete,
+    "__iter__": _names,
+    "__len__": _count,
+}
+
+
+# -- threads, waits and hooks
+
+
+def _make_thread(
+    _script: "ScriptInside", native: Any, *args: Any, daemon: bool | None = None, **kw: Any
+) -> None:
+    """As if it were made in the main thread, which is no daemon."""
+    native(*args, daemon=bool(daemon), **kw)
+
+
+def _start_thread(script: "ScriptInside", native: Any, thread: threading.Thread) -> None:
+    """A thread of the script's. py4j's serve every query of the process."""
+    target = getattr(thread, "_target", None)
+    makers: Iterable[object] = (type(thread).__module__, getattr(target, "__module__", ""))
+    if not any(str(maker).partition(".")[0] == _PY4J for maker in makers):
+        run: Any = thread.run
+
+        def run_for_script() -> None:
+            with acting_for(script):
+                run()
+
+        thread.run = run_for_script  # type: ignore[method-assign]  # of this thread only
+        if not thread.daemon:
+            script.threads.append(thread)
+            thread.daemon = True  # the end of the test run waits for none of them
+    native(thread)
+
+
+def _sleep(script: "ScriptInside", _native: Any, seconds: float) -> None:
+    script.sleep(seconds)
+
+
+def _set_handler(script: "ScriptInside", _native: Any, number: int, handler: object) -> object:
+    """Only the main thread can have handlers, and they would stay."""
+    name = signal.Signals(number).name
+    script.redirections.note("signal handler", name, "ignored")
+    return signal.getsignal(number)
+
+
+def _register(script: "ScriptInside", _native: Any, function: Any, *args: Any, **kw: Any) -> Any:
+    script.at_exit.append(lambda: function(*args, **kw))
+    return function

@@ -1,0 +1,367 @@
+"""Jobs that are scripts, as people write them: nothing in them is written for a test."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka
+from embedkafka.explore import Input, Refuted, Script, all_records, explore, table
+from embedkafka.spark import (
+    RunningScript,
+    ScriptFailed,
+    crash_between_write_and_commit,
+    drain,
+    progress,
+    restart,
+    run_script,
+)
+
+TOTALS = """
+    import argparse
+    import atexit
+    import os
+    import signal
+    import sys
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+    from common import BROKERS
+
+    os.environ["PYSPARK_SUBMIT_ARGS"] = "--packages org.apache.spark:spark-sql-kafka"
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--topic", default="orders")
+    source = parser.parse_args().topic
+
+    spark = (
+        SparkSession.builder.appName("totals")
+        .master("local[*]")
+        .config("spark.sql.shuffle.partitions", 3)
+        .config("spark.executor.memory", "8g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    assert SparkSession.getActiveSession() is spark
+
+    orders = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", BROKERS)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    copy = (
+        orders.selectExpr("value")
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", BROKERS)
+        .option("topic", os.environ["TOTALS_TOPIC"])
+        .option("checkpointLocation", "/var/lib/jobs/totals")
+        .queryName("totals")
+        .start()
+    )
+    archive = orders.selectExpr("CAST(value AS STRING) AS value").writeStream.start(
+        path="s3a://lake/orders", format="json", checkpointLocation="checkpoints/archive"
+    )
+    signal.signal(signal.SIGTERM, lambda *_: copy.stop())
+    try:
+        spark.streams.awaitAnyTermination()
+    finally:
+        with open(os.environ["DONE"], "w") as done:
+            done.write("done")
+        spark.stop()
+        sys.exit(0)
+"""
+
+
+def running(
+    script: Any, kafka: Any, spark: SparkSession, tmp_path: Path, **more: Any
+) -> RunningScript:
+    return run_script(script, kafka=kafka, spark=spark, directory=tmp_path / "test", **more)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a script into a folder of its own."""
+
+    def write(source: str, name: str = "job.py") -> Path:
+        path = tmp_path / "jobs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(dedent(source))
+        return path
+
+    return write
+
+
+def test_a_script_runs_as_it_is_and_goes_on_from_its_checkpoints(
+    kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    orders, totals = kafka.topic("shop-orders"), kafka.topic("shop-totals")
+    write("BROKERS = 'localhost:9092'", "common.py")
+    path = write(TOTALS)
+    before = sys.argv, sys.path[:], dict(os.environ), signal.getsignal(signal.SIGTERM)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    done = tmp_path / "done"
+
+    def run() -> RunningScript:
+        environment = {"TOTALS_TOPIC": totals.name, "DONE": str(done)}
+        arguments = ["--topic", orders.name]
+        return running(path, kafka, spark, tmp_path, args=arguments, env=environment)
+
+    with run() as script:
+        assert list(script.queries) == ["totals", "s3a://lake/orders"]
+        assert script.spark.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
+        assert "TOTALS_TOPIC" not in os.environ
+        orders.send("one")
+        for query in script:
+            drain(query)
+        assert [record.text for record in totals.read()] == ["one"]
+        assert not done.exists()
+
+        # The script waits on while the test stops and restarts its query.
+        crash_between_write_and_commit(script["totals"])
+        again = restart(script["totals"])
+        orders.send("two")
+        drain(again)
+        assert progress(again).startswith("batch")
+        assert [record.text for record in totals.read()] == ["one", "one", "two"]
+        assert "it is at" in script.position()
+        assert "awaitAnyTermination()`" in script.position()
+    assert done.read_text() == "done"
+    assert not again.isActive
+    assert script.position() == "it has ended"
+
+    with run() as script:
+        orders.send("three")
+        drain(script["totals"])
+        drain(script[1])
+    assert [record.text for record in totals.read()] == ["one", "one", "two", "three"]
+    archived = spark.read.json(str(script.path("s3a://lake/orders"))).collect()
+    assert sorted(row.value for row in archived) == ["one", "three", "two"]
+    assert script.path("s3a://lake/orders") == tmp_path / "test/lake/orders"
+
+    here = kafka.bootstrap_servers
+    root = tmp_path / "test"
+    assert list(map(str, script.redirected)) == [
+        "spark.app.name totals -> ignored: Spark runs already",
+        "spark.master local[*] -> ignored: Spark runs already",
+        "spark.executor.memory 8g -> ignored: Spark runs already",
+        "log level ERROR -> ignored: it is the JVM's",
+        f"kafka.bootstrap.servers localhost:9092 -> {here}",
+        f"checkpointLocation /var/lib/jobs/totals -> {root}/var/lib/jobs/totals",
+        f"checkpointLocation checkpoints/archive -> {root}/checkpoints/archive",
+        f"path s3a://lake/orders -> {root}/lake/orders",
+        "signal handler SIGTERM -> ignored",
+    ]
+    assert (sys.argv, sys.path, dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
+    assert "common" not in sys.modules
+    spark.range(1).count()  # it was not stopped
+
+
+STREAM = """
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    frame = (
+        spark.readStream.format("kafka")
+        .options(**{"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"})
+        .option("startingOffsets", "earliest")
+        .load()
+        .selectExpr("CAST(value AS STRING) AS value")
+    )
+"""
+
+
+def test_a_script_that_fails_raises_its_own_error_at_once(
+    kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    wrong = write("def parse():\n    return int('x')\n\nparse()\n")
+    with pytest.raises(ValueError, match="invalid literal") as failed:
+        running(wrong, kafka, spark, tmp_path).__enter__()
+    files = [entry.path for entry in failed.traceback if "__tracebackhide__" not in entry.locals]
+    assert list(map(str, files)) == [__file__, str(wrong), str(wrong)]
+
+    with pytest.raises(ScriptFailed, match=r"job\.py called sys\.exit\('no brokers'\)"):
+        running(write("import sys; sys.exit('no brokers')"), kafka, spark, tmp_path).__enter__()
+    with pytest.raises(SyntaxError, match=r"job\.py, line 1"):
+        running(write("def broken(:"), kafka, spark, tmp_path)
+    with pytest.raises(ConfigError, match=r"there is no script nowhere\.py: No such file"):
+        running("nowhere.py", kafka, spark, tmp_path)
+    with pytest.raises(ConfigError, match=r"there is no module 'no\.such'"):
+        running("no.such", kafka, spark, tmp_path)
+
+    with running(write("print('nothing to do')"), kafka, spark, tmp_path) as script:
+        script.wait()
+        with pytest.raises(ConfigError, match=r"no query 'totals': none at all; it has ended"):
+            script["totals"]
+    endless = write("import threading\nnever = threading.Event()\nnever.wait(5)\n")
+    with pytest.raises(AwaitTimeout, match=r"nor ended in 0\.1 s; it is at .*:3: `never\.wait"):
+        running(endless, kafka, spark, tmp_path, timeout_s=0.1).__enter__()
+
+    kafka.topic("orders").send("bad")
+    query = "frame.selectExpr('raise_error(value) AS value').writeStream.format('memory')"
+    late = f"query = {query}.queryName('late').start()\nquery.awaitTermination()\n"
+    path = write(dedent(STREAM) + late)
+    with (
+        running(path, kafka, spark, tmp_path) as script,
+        pytest.raises(StreamingQueryException, match="bad"),
+    ):
+        drain(script.query)
+    assert "it has failed: StreamingQueryException" in script.describe()
+    assert "checkpoint of query late -> none is named: a restart starts over" in script.describe()
+    with running(path, kafka, spark, tmp_path) as script:
+        with pytest.raises(StreamingQueryException, match="bad") as told:
+            script.wait()
+        assert str(path) in [str(entry.path) for entry in told.traceback]
+
+
+BATCHES = """
+    import os
+    import time
+    from confluent_kafka import Producer
+    from kafka import KafkaProducer
+
+    def save(batch, number):
+        servers = {"kafka.bootstrap.servers": "broker-1:9092,broker-2:9092"}
+        batch.write.format("kafka").options(topic="copies", **servers).save()
+        assert os.environ["STAGE"] == "test"
+        producer = Producer({"bootstrap.servers": "broker-1:9092"})
+        producer.produce("audits", str(number))
+        producer.flush()
+
+    KafkaProducer(bootstrap_servers=["broker-2:9092"]).close()
+    batches = frame.writeStream.foreachBatch(save).option("checkpointLocation", "save").start()
+    shown = frame.writeStream.format("memory").queryName("shown").start()
+    while batches.isActive:
+        time.sleep(3600)
+    print("stopped")
+    while True:
+        time.sleep(3600)
+"""
+
+
+def test_batches_clients_and_sleeps_are_the_scripts(
+    kafka: EmbeddedKafka,
+    spark: SparkSession,
+    tmp_path: Path,
+    write: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import confluent_kafka
+
+    producer, sleep = confluent_kafka.Producer, time.sleep
+    orders, copies = kafka.topic("orders"), kafka.topic("copies")
+    audits = kafka.topic("audits")
+    addresses = {"localhost:9092": kafka, "broker-1:9092": kafka, "broker-2:9092": kafka}
+    path = write(dedent(STREAM) + dedent(BATCHES))
+    orders.send("one")  # before the first batch, which would be empty otherwise
+    with running(path, addresses, spark, tmp_path, env={"STAGE": "test"}) as script:
+        for query in (script["foreachBatch"], script["shown"]):
+            drain(query)
+        assert [record.text for record in copies.read()] == ["one"]
+        assert [record.text for record in audits.read()] == ["0"]
+        assert [row.value for row in script.spark.table("shown").collect()] == ["one"]
+        with pytest.raises(ConfigError, match="has not one query, but 2: foreachBatch, shown"):
+            _ = script.query
+        crash_between_write_and_commit(script["foreachBatch"])
+        drain(restart(script["foreachBatch"]))
+        assert [record.text for record in copies.read()] == ["one", "one"]
+        with (
+            running(path, addresses, spark, tmp_path) as second,
+            pytest.raises(ConfigError, match=r"checkpoint .*save is in use by .* foreachBatch"),
+        ):
+            second.wait()
+    assert capsys.readouterr().out == "stopped\n"
+    assert script.position() == "it has ended"
+    here = kafka.bootstrap_servers
+    named = [each.given for each in script.redirected if each.instead == here]
+    assert sorted(named) == [
+        "broker-1:9092",
+        "broker-1:9092,broker-2:9092",
+        "broker-2:9092",
+        "localhost:9092",
+    ]
+    assert (confluent_kafka.Producer, time.sleep) == (producer, sleep)
+    assert spark.streams.active == []
+
+
+def test_a_function_of_batches_runs_to_its_end(
+    kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path
+) -> None:
+    seen: list[object] = []
+    kafka.topic("orders").send("one")
+
+    def main() -> None:
+        def count() -> None:
+            session = SparkSession.builder.getOrCreate()
+            frame = session.read.format("kafka").option("subscribe", "orders")
+            seen.append(frame.option("kafka.bootstrap.servers", "b:1").load().count())
+            session.range(3).write.parquet("/out/numbers")
+            seen.append(session.read.parquet("/out/numbers").count())
+
+        seen.append(list(sys.argv[1:]))
+        threading.Thread(target=count).start()
+
+    with running(main, kafka, spark, tmp_path, args=["--all", 1]) as script:
+        script.wait()
+    assert seen == [["--all", "1"], 1, 3]
+    assert script.path("/out/numbers") == tmp_path / "test/out/numbers"
+    assert len(script) == 0
+
+
+EXPLORED = """
+    copy = frame.writeStream.format("kafka").option("topic", "copy")
+    copy = copy.option("kafka.bootstrap.servers", "localhost:9092")
+    copy.option("checkpointLocation", "/checkpoints/copy").start()
+    frame.writeStream.format("memory").queryName("seen").start()
+    spark.streams.awaitAnyTermination()
+"""
+
+
+@pytest.mark.gate
+def test_explore_runs_a_script_under_schedules(
+    kafka: EmbeddedKafka, spark: SparkSession, write: Callable[..., Path]
+) -> None:
+    """Spark's sink repeats a batch after a crash, so copies are doubled."""
+    source = dedent(STREAM).replace("earliest", "latest") + dedent(EXPLORED)
+    with pytest.raises(Refuted) as refuted:
+        explore(
+            kafka,
+            spark,
+            job=Script(write(source)),
+            inputs={"orders": Input(["1", "2", "3"], partitions=1)},
+            outputs={"copy": all_records()},
+            schedules=3,
+            without=["batches", "order", "limit", "resend", "reply", "grow", "move", "kill"],
+            seed=5,
+        )
+    assert str(refuted.value).startswith("doubled: the result of the job depends on")
+    assert spark.streams.active == []
+
+    explored = explore(
+        kafka,
+        spark,
+        job=Script(write(source)),
+        inputs={"orders": Input(["1", "2", "3"], partitions=1)},
+        outputs={"copy": all_records(), "seen": table("seen")},
+        invariant=lambda out, given: [row["value"] for row in out["seen"]] == given["orders"],
+        schedules=1,
+    )
+    assert explored.schedules == 1
+    failing = write("import sys; sys.exit(3)", "failing.py")
+    with pytest.raises(Refuted, match=r"plain schedule already(?s:.*)failing\.py called sys\.exit"):
+        explore(
+            kafka,
+            spark,
+            job=Script(failing),
+            inputs={"orders": ["1"]},
+            outputs={"copy": all_records()},
+        )
