@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.reports import request_lines
 from embedkafka.cluster.reports.description import views_by_partition
-from embedkafka.cluster.reports.report import ask
+from embedkafka.cluster.reports.report import KEPT_RECORDS, ask
 from embedkafka.cluster.reports.troubles import find_troubles
 from embedkafka.cluster.request_log import Mark
 from embedkafka.page.state import Json, embedded_state, records_of, topics_of
@@ -32,7 +32,6 @@ _KEPT: Final = 5_000
 _LOOK_S: Final = 0.25
 _LEAST_GAP_S: Final = 0.02
 _ASK_EVERY: Final = 4  # looks, or seconds
-_RECORDS: Final = 20  # of each partition
 _TOPICS: Final = 300
 
 
@@ -114,7 +113,7 @@ class Recorder:
             if topic["internal"] or len(self._kept_topics) >= _TOPICS:
                 continue
             topic["owner"] = owner
-            topic["records"] = records_of(self._brokers, topic["name"], _RECORDS)
+            topic["records"] = records_of(self._brokers, topic["name"], KEPT_RECORDS)
             self._kept_topics[f"{owner} {topic['name']}"] = topic
 
     def timeline(self) -> Json:

@@ -3,10 +3,12 @@
 Owner: `_lock` (leaf) guards the tail; requests come on threads of the server.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from embedkafka.cluster.clients.client_view import ClientView
+from embedkafka.cluster.clients.decoding import Decoders, require_decoder
 from embedkafka.page.recorder import Recorder, now_ms
 from embedkafka.page.state import Json, embedded_state, external_state
 from embedkafka.page.tail import Tail
@@ -37,8 +39,9 @@ class PageSource(Protocol):
 class _Tails:
     """The tail of the topic that was asked for last."""
 
-    def __init__(self, view: Callable[[], ClientView]) -> None:
+    def __init__(self, view: Callable[[], ClientView], decoders: Decoders | None = None) -> None:
         self._view = view
+        self._decoders = Decoders() if decoders is None else decoders
         self._lock = ranked_lock("tail of a page", LEAF_RANK)
         self._tail: Tail | None = None
 
@@ -50,7 +53,11 @@ class _Tails:
                 self._tail = tail
         if old is not None:
             old.end()
-        return {"topic": topic, "records": tail.records(schema), "error": tail.error}
+        # A schema that someone has pasted there is for what they look at now.
+        decode = (
+            self._decoders.find(topic) if schema is None else require_decoder(json.dumps(schema))
+        )
+        return {"topic": topic, "records": tail.records(decode), "error": tail.error}
 
     def close(self) -> None:
         if self._tail is not None:
@@ -65,7 +72,7 @@ class EmbeddedSource:
         self._brokers = kafka._require_brokers()
         self._recorder = Recorder(kafka, "live")
         self._recorder.start()
-        self._tails = _Tails(self._new_view)
+        self._tails = _Tails(self._new_view, self._brokers.decoders)
 
     def _new_view(self) -> ClientView:
         settings, servers = self._kafka._settings_for(None)

@@ -13,7 +13,7 @@ from embedkafka.cluster.clients.client_view import ClientView
 from embedkafka.cluster.clients.group_status import GroupStatus
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.reports.description import Views, views_by_partition
-from embedkafka.cluster.reports.report import Asked, ask, held_back
+from embedkafka.cluster.reports.report import Asked, ask, held_back, last_records
 from embedkafka.cluster.reports.request_lines import (
     error_lines,
     last_heartbeats,
@@ -21,7 +21,7 @@ from embedkafka.cluster.reports.request_lines import (
     span,
 )
 from embedkafka.cluster.reports.troubles import find_troubles
-from embedkafka.page.records import last_records
+from embedkafka.page.records import shown_record
 from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.clock import real_age_ms
 from embedkafka.runtime.ids import TopicPartition
@@ -91,11 +91,21 @@ def topics_of(
 
 
 def records_of(brokers: Brokers, topic: str, count: int) -> list[Json]:
-    """The last records of each partition, decoded."""
-    views = [view for _, (view, led) in views_by_partition(brokers.all()).items() if led]
-    return last_records(
-        brokers, [view for view in views if view.topic_partition.topic == topic], count
-    )
+    """The last records of each partition, decoded, in the order of their time."""
+    decode = brokers.decoders.find(topic)
+    found = [
+        shown_record(
+            partition=partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+            decode=decode,
+        )
+        for partition, record in last_records(brokers, topic, count)
+    ]
+    return sorted(found, key=lambda record: (record["time"], record["offset"]))
 
 
 def external_state(view: ClientView) -> Json:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from embedkafka.cluster.clients.client_view import ClientView
 from embedkafka.cluster.clients.clients import READER
+from embedkafka.cluster.clients.decoding import Decode
 from embedkafka.page.records import shown_record
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import EmbedKafkaError, Failures
@@ -39,7 +40,7 @@ class Tail:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def records(self, schema: object) -> list[dict[str, Any]]:
+    def records(self, decode: Decode | None) -> list[dict[str, Any]]:
         """What came so far, oldest first. Any: JSON."""
         self._asked_ms = REAL_TIME.monotonic_ms()
         return [
@@ -50,7 +51,7 @@ class Tail:
                 key=each.key(),
                 value=each.value(),
                 headers=each.headers() or (),
-                schema=schema,
+                decode=decode,
             )
             for each in self._records.copy()
         ]

@@ -4,6 +4,7 @@ Owner: the calling thread.
 Not here: the arguments (`commands`).
 """
 
+import base64
 import json
 import os
 import sys
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cluster.clients.client_view import ClientView
 from embedkafka.cluster.clients.clients import Clients
-from embedkafka.runtime.arguments import require_text, shown
+from embedkafka.cluster.clients.decoding import Decode, reason_of, show_data
+from embedkafka.runtime.arguments import require_text
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.properties import parse_properties
+from embedkafka.runtime.shown_values import find_text, show_value
 
 if TYPE_CHECKING:
     from embedkafka.spark.client_settings import ClientSettings
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 _VARIABLES: Final = ("EMBEDKAFKA_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 _POLL_S: Final = 0.5
 _BATCH: Final = 1000
+_SHOWN: Final = 200  # characters of a line in an error
 
 
 class Reach:
@@ -101,7 +105,13 @@ def group_lines(reach: Reach, group: str | None) -> Iterator[str]:
 
 
 def tail(
-    reach: Reach, topic: str, *, from_start: bool, count: int | None, as_json: bool
+    reach: Reach,
+    topic: str,
+    *,
+    from_start: bool,
+    count: int | None,
+    as_json: bool,
+    decode: Decode | None = None,
 ) -> Iterator[str]:
     """A line for each record as it comes, until there were `count`; the group is never joined."""
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
@@ -128,14 +138,13 @@ def tail(
                 if message.error():
                     raise EmbedKafkaError(f"cannot read topic {topic}: {message.error()}")
                 left = None if left is None else left - 1
-                yield record_line(message, as_json=as_json)
+                yield record_line(message, as_json=as_json, decode=decode)
     finally:
         consumer.close()
 
 
-def record_line(message: Any, *, as_json: bool) -> str:
+def record_line(message: Any, *, as_json: bool, decode: Decode | None = None) -> str:
     """A record in a line. Any: of confluent-kafka."""
-    key, value = _text(message.key()), _text(message.value())
     if as_json:
         return json.dumps(
             {
@@ -143,13 +152,20 @@ def record_line(message: Any, *, as_json: bool) -> str:
                 "partition": message.partition(),
                 "offset": message.offset(),
                 "timestamp_ms": message.timestamp()[1],
-                "key": key,
-                "value": value,
-                "headers": [[name, _text(held)] for name, held in message.headers() or ()],
-            }
+                "key": _plain(message.key()),
+                "value": _plain(message.value(), decode),
+                "headers": [[name, _plain(held)] for name, held in message.headers() or ()],
+            },
+            default=show_value,
         )
-    shown = [f"{message.partition()}:{message.offset()}", "-" if key is None else key]
-    return "\t".join([*shown, "(tombstone)" if value is None else value])
+    key, value = message.key(), message.value()
+    return "\t".join(
+        [
+            f"{message.partition()}:{message.offset()}",
+            "-" if key is None else _shown(key),
+            "(tombstone)" if value is None else _shown(value, decode),
+        ]
+    )
 
 
 def produce(
@@ -191,14 +207,34 @@ def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes, bytes]:
     key, found, value = line.partition(separator)
     if not found:
         raise ConfigError(
-            f"no key separator in line {number}: {shown(_text(line))}. The lines before it are "
-            "written"
+            f"no key separator in line {number}: {show_data(line, longest=_SHOWN)}. The lines "
+            "before it are written"
         )
     return key, value
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode(errors="backslashreplace")
+def _shown(data: bytes, decode: Decode | None = None) -> str:
+    """For people. Text stays as it is."""
+    text = find_text(data) if decode is None else None
+    return show_data(data, decode) if text is None else text
+
+
+def _plain(data: bytes | None, decode: Decode | None = None) -> object:
+    """For programs: whatever JSON can hold, and bytes as `embedkafka dump-log --json` has them."""
+    if data is None:
+        return None
+    error: dict[str, str] = {}
+    if decode is not None:
+        try:
+            value = decode(data)
+            json.dumps(value, default=show_value)  # raises if it has keys that JSON does not
+            return value
+        except Exception as failure:  # of the user's function
+            error = {"error": reason_of(failure)}
+    text = find_text(data)
+    if text is not None and not error:
+        return text
+    return {"base64": base64.b64encode(data).decode(), **error}
 
 
 def _settings(client_config: Path | None) -> "ClientSettings | None":

@@ -45,6 +45,11 @@ def add_terminal_commands(
     )
     tail.add_argument("--count", type=whole_number, metavar="N", help="end after this many records")
     tail.add_argument("--json", action="store_true", help="print one JSON object per line")
+    tail.add_argument(
+        "--decode",
+        metavar="MODULE:FUNCTION|FILE.avsc",
+        help="decode values with a function of their bytes, or with an Avro schema",
+    )
     tail.set_defaults(run=_tail)
     produce = subcommands.add_parser(
         "produce",
@@ -142,6 +147,7 @@ def _groups(parsed: argparse.Namespace) -> int:
 
 def _tail(parsed: argparse.Namespace) -> int:
     from embedkafka.terminal.client import tail
+    from embedkafka.terminal.decode_option import load_decoder
 
     return _print(
         lambda: tail(
@@ -150,6 +156,7 @@ def _tail(parsed: argparse.Namespace) -> int:
             from_start=parsed.from_start,
             count=parsed.count,
             as_json=parsed.json,
+            decode=None if parsed.decode is None else load_decoder(parsed.decode),
         )
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from embedkafka.cluster.clients.decoding import Decoders
 from embedkafka.cluster.clients.message import Message
 from embedkafka.cluster.clients.query_watching import watch_queries
 from embedkafka.runtime.arguments import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 Bytes = bytes | str | None
 Headers = Mapping[str, Bytes] | Sequence[tuple[str, Bytes]]
-FindSettings = Callable[[str], "tuple[ClientSettings, str]"]
+FindSettings = Callable[[str | None, str | None], "tuple[ClientSettings, str]"]
 Enough = Callable[[list[Message]], object]
 
 _OTHER_VALUES = "; `send_json` writes other values"
@@ -69,12 +70,14 @@ class Clients:
         for_user: "FindSettings | None" = None,
         explain: "Callable[[float], str] | None" = None,
         exists: Callable[[str], bool] | None = None,
+        decoders: Decoders | None = None,
     ) -> None:
         """`cluster` must not be garbage-collected while these clients are in use.
 
-        `for_user` finds the settings and the brokers' addresses for a user's clients. `explain`
-        says what was wrong in the last seconds, so many; it ends the text of a timeout.
-        `exists` knows whether there is a topic; without it the cluster is asked.
+        `for_user` finds the settings and the brokers' addresses for clients of a user, who may
+        choose a mechanism. `explain` says what was wrong in the last seconds, so many; it ends the
+        text of a timeout. `exists` knows whether there is a topic; without it the cluster is asked.
+        `decoders` are those of the cluster's topics, if anything else knows them.
         """
         self._for_user = for_user
         connection = {} if settings is None else settings.librdkafka
@@ -83,6 +86,7 @@ class Clients:
         self._cluster = cluster
         self._explain = explain
         self._exists = exists
+        self.decoders = Decoders() if decoders is None else decoders
         self._bootstrap_servers = bootstrap_servers
         self._settings = settings
         self._partition_counts: dict[str, int] = {}
@@ -94,19 +98,21 @@ class Clients:
         self._producer: Any = None  # Any: confluent-kafka ships no types, and is imported late
         _all.add(self)
 
-    def spark_options(self, plain_servers: str, user: str | None = None) -> dict[str, str]:
+    def spark_options(
+        self, plain_servers: str, user: str | None = None, mechanism: str | None = None
+    ) -> dict[str, str]:
         """Options with which Spark connects, by default as these clients do.
 
         `plain_servers` are the addresses of brokers that ask for nothing.
         """
         options = self._spark_options
         servers = self._bootstrap_servers if options else plain_servers
-        if user is not None:
+        if user is not None or mechanism is not None:
             if self._for_user is None:
                 raise InvalidArgument(
                     "the users of an external cluster are not known: use --kafka-client-config"
                 )
-            settings, servers = self._for_user(user)
+            settings, servers = self._for_user(user, mechanism)
             options = settings.spark_options
         return {**options, "kafka.bootstrap.servers": servers}
 
@@ -206,7 +212,7 @@ class Clients:
             while True:
                 self.require_open()
                 for polled in consumer.consume(num_messages=1000, timeout=_POLL_S):
-                    if (message := _read_message(topic, polled)) is not None:
+                    if (message := self._read_message(topic, polled)) is not None:
                         yield message
                         deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
                 if REAL_TIME.monotonic_ms() > deadline_ms:
@@ -311,7 +317,7 @@ class Clients:
         errors: list[Any] = []
 
         def on_delivery(error: Any, message: Any) -> None:
-            errors.append(error) if error else delivered.append(_message(message))
+            errors.append(error) if error else delivered.append(self._message(message))
 
         for record in records:
             while True:
@@ -374,12 +380,35 @@ class Clients:
             if drops_deleted and not batch:
                 messages = _without_deleted(consumer, messages)
             for polled in batch:
-                if (message := _read_message(topic, polled)) is None:
+                if (message := self._read_message(topic, polled)) is None:
                     unfinished.discard(polled.partition())
                 else:
                     messages.append(message)
                     unfinished.add(polled.partition())
         return sorted(messages, key=lambda message: (message.partition, message.offset))
+
+    def _read_message(self, topic: str, polled: Any) -> Message | None:
+        """The record that was polled; None at the end of a partition."""
+        from confluent_kafka import KafkaError
+
+        error = polled.error()
+        if error is None:
+            return self._message(polled)
+        if error.code() == KafkaError._PARTITION_EOF:
+            return None
+        raise EmbedKafkaError(f"cannot read topic {topic}: {error}")
+
+    def _message(self, polled: Any) -> Message:
+        return Message(
+            topic=polled.topic(),
+            partition=polled.partition(),
+            offset=polled.offset(),
+            timestamp_ms=polled.timestamp()[1],
+            key=polled.key(),
+            value=polled.value(),
+            headers=tuple(polled.headers() or ()),
+            decode=self.decoders.find(polled.topic()),
+        )
 
     def _require_topic(self, topic: str) -> None:
         """Raises if there is no such topic: a producer would wait for it."""
@@ -483,18 +512,6 @@ def _assign(consumer: Any, topic: str, from_: "From | None", timeout_s: float) -
     return partitions
 
 
-def _read_message(topic: str, polled: Any) -> Message | None:
-    """The record that was polled; None at the end of a partition."""
-    from confluent_kafka import KafkaError
-
-    error = polled.error()
-    if error is None:
-        return _message(polled)
-    if error.code() == KafkaError._PARTITION_EOF:
-        return None
-    raise EmbedKafkaError(f"cannot read topic {topic}: {error}")
-
-
 def _without_deleted(consumer: Any, messages: list[Message]) -> list[Message]:
     """The messages that lie behind the present starts of their logs."""
     import confluent_kafka
@@ -562,15 +579,3 @@ def _header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
             f'headers must be a mapping such as {{"id": "1"}} or a list of pairs, '
             f"got {shown(headers)}"
         ) from error
-
-
-def _message(polled: Any) -> Message:
-    return Message(
-        topic=polled.topic(),
-        partition=polled.partition(),
-        offset=polled.offset(),
-        timestamp_ms=polled.timestamp()[1],
-        key=polled.key(),
-        value=polled.value(),
-        headers=tuple(polled.headers() or ()),
-    )

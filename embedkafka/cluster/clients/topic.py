@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from embedkafka.cluster.clients.clients import Bytes, Clients, Headers
+from embedkafka.cluster.clients.decoding import Decode
 from embedkafka.cluster.clients.message import Message
 from embedkafka.runtime.arguments import require_attribute
 from embedkafka.runtime.failures import InvalidArgument
@@ -42,6 +43,11 @@ class Topic:
     def name(self) -> str:
         """The topic's name in the cluster."""
         return self._name
+
+    @property
+    def decode(self) -> Decode | None:
+        """The function that decodes the topic's values; None if it has none."""
+        return self._clients.decoders.find(self.name)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -266,7 +272,9 @@ class Topic:
         """
         return self._clients.view().statuses(self.name)
 
-    def spark_options(self, *, user: str | None = None, **options: str) -> dict[str, str]:
+    def spark_options(
+        self, *, user: str | None = None, mechanism: str | None = None, **options: str
+    ) -> dict[str, str]:
         """Options for Spark's `kafka` source, to read this topic from its first record.
 
         A fetch waits at most ten milliseconds for more records (`kafka.fetch.max.wait.ms`).
@@ -275,33 +283,37 @@ class Topic:
 
         Args:
             user: whom Spark logs in as, on a secured cluster. Default: as this handle does.
+            mechanism: how the user logs in, one of those in `Security`. Default: the first.
             **options: further options of the source, or other values for these.
 
         Raises:
-            InvalidArgument: the credentials of this user are not known.
+            InvalidArgument: the credentials of this user are not known, or not for this mechanism.
         """
         return {
             **frames.PROMPT_READS,
-            **self._clients.spark_options(self.bootstrap_servers, user),
+            **self._clients.spark_options(self.bootstrap_servers, user, mechanism),
             "subscribe": self.name,
             "startingOffsets": "earliest",
             **options,
         }
 
-    def sink_options(self, *, user: str | None = None, **options: str) -> dict[str, str]:
+    def sink_options(
+        self, *, user: str | None = None, mechanism: str | None = None, **options: str
+    ) -> dict[str, str]:
         """Options for Spark's `kafka` sink, to write to this topic.
 
             result.writeStream.format("kafka").options(**priced.sink_options(checkpointLocation=...))
 
         Args:
             user: whom Spark logs in as, on a secured cluster. Default: as this handle does.
+            mechanism: how the user logs in, one of those in `Security`. Default: the first.
             **options: further options of the sink.
 
         Raises:
-            InvalidArgument: the credentials of this user are not known.
+            InvalidArgument: the credentials of this user are not known, or not for this mechanism.
         """
         return {
-            **self._clients.spark_options(self.bootstrap_servers, user),
+            **self._clients.spark_options(self.bootstrap_servers, user, mechanism),
             "topic": self.name,
             **options,
         }

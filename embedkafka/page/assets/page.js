@@ -188,7 +188,7 @@ function recordsPanel(topic) {
 function value(record) {
   const { text, format } = record.value;
   const shown = text === null ? [el("span", { class: "muted" }, "tombstone")]
-    : format === "json" || format === "avro" ? colored(text) : [text];
+    : format === "json" || format === "decoded" ? colored(text) : [text];
   const headers = record.headers.length ? el("div", { class: "muted" }, record.headers.map((pair) => `${pair[0]}=${pair[1]}`).join("  ")) : null;
   return el("td", { class: "mono wrap" }, shown, format === "text" || text === null ? null : el("span", { class: "format" }, format), headers);
 }

@@ -35,6 +35,12 @@ class Point:
     y: int = 0
 
 
+@values.dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    x: int
+    source: str = values.field(compare=False)
+
+
 @values.dataclass(slots=True)
 class Counter:
     count: int = 0
@@ -96,6 +102,13 @@ def test_values_are_equal_by_content_and_hash_if_they_are_frozen() -> None:
 
 def test_they_show_their_fields_but_for_hidden_ones() -> None:
     assert repr(Order(sku="a", secret="x")) == "Order(sku='a', quantity=1, notes=[])"
+
+
+def test_a_field_may_be_left_out_of_comparisons() -> None:
+    one, two = Read(x=1, source="a"), Read(x=1, source="b")
+    assert (one, hash(one)) == (two, hash(two))
+    assert one != Read(x=2, source="a")
+    assert pickle.loads(pickle.dumps(two)).source == "b"
     assert repr(Nothing()) == "Nothing()"
 
 
