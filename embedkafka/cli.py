@@ -8,6 +8,7 @@ import argparse
 import faulthandler
 import logging
 import os
+import re
 import select
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
@@ -56,6 +58,22 @@ _FORWARDED_SIGNALS: Final = (
 _NOT_EXECUTABLE: Final = 126
 _NOT_FOUND: Final = 127
 
+_OPTIONS: Final[Mapping[str, str]] = {
+    "broker_id": "--id",
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in (
+            *("advertise", "anonymous", "brokers", "config", "data_dir", "durability", "host"),
+            *("log_dirs", "mechanism", "port", "racks", "security", "seed", "zookeeper"),
+        )
+    },
+}
+"""The options for arguments of `EmbeddedKafka`, `Security` and `BrokerProcess`."""
+_ARGUMENT: Final = re.compile(
+    rf"`({'|'.join(_OPTIONS)})`|(?<![\w.-])({'|'.join(_OPTIONS)})(?= must (?:be|have) )"
+)
+"""How messages write arguments: in backticks, or at their beginning."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns the exit code."""
@@ -65,9 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _warnings_as_lines():
             code: int = parsed.run(parsed)
     except (ConfigError, InvalidArgument) as error:
-        return _complain(error, code=2)
+        return _complain(_in_options(str(error)), code=2)
     except (EmbedKafkaError, OSError) as error:
-        return _complain(error, code=1)
+        return _complain(str(error), code=1)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:
@@ -90,7 +108,8 @@ def _warnings_as_lines() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, ConfigWarning):
-                print(f"embedkafka: warning: {message}", file=sys.stderr, flush=True)
+                text = _in_options(str(message))
+                print(f"embedkafka: warning: {text}", file=sys.stderr, flush=True)
             else:
                 show(message, category, filename, lineno, file, line)
 
@@ -100,6 +119,11 @@ def _warnings_as_lines() -> Iterator[None]:
             yield
         finally:
             warnings.showwarning = show  # some Pythons without the GIL restore the filters only
+
+
+def _in_options(text: str) -> str:
+    """A message about arguments of Python, in which they are options of the command."""
+    return _ARGUMENT.sub(lambda found: _OPTIONS[found[1] or found[2]], text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,10 +136,11 @@ def _parser() -> argparse.ArgumentParser:
         "serve",
         help="run a cluster until stdin closes or a signal arrives",
         description="Prints `BOOTSTRAP host:port,...` once the cluster is ready, and a line "
-        "`BOOTSTRAP.<LISTENER NAME> host:port,...` for each further listener. With --security, a "
-        "line `CLIENT.<USER> file` for each user follows, whose file is for Kafka's own tools, and "
-        "`CERTIFICATES directory` if the cluster made some. "
-        "Ends on SIGINT, on SIGTERM, or when stdin closes.",
+        "`BOOTSTRAP.<LISTENER NAME> host:port,...` for each further listener. Lines that begin "
+        "with `ADVERTISED` in place of `BOOTSTRAP` follow: the addresses that clients are given "
+        "when they have connected. `CERTIFICATES directory` follows if the cluster made some, and "
+        "for each user a line `CLIENT.<USER> file`, whose file is for Kafka's own tools. Ends on "
+        "SIGINT, on SIGTERM, or when stdin closes.",
     )
     serve.set_defaults(run=_serve)
     up = subcommands.add_parser(
@@ -123,26 +148,29 @@ def _parser() -> argparse.ArgumentParser:
         usage="embedkafka up [options] -- command [argument ...]",
         help="run a command with a cluster, and end with it",
         description="Sets EMBEDKAFKA_BOOTSTRAP and KAFKA_BOOTSTRAP_SERVERS to the cluster's "
-        "addresses for the command, and exits with the command's exit code.",
+        "addresses for the command, EMBEDKAFKA_BOOTSTRAP_<LISTENER NAME> to those of each further "
+        "listener, and with --metrics-port EMBEDKAFKA_METRICS to the page's. Exits with the "
+        "command's exit code.",
     )
     up.set_defaults(run=_up)
     broker = subcommands.add_parser(
         "broker",
         help="run one broker of a cluster that uses a real ZooKeeper",
         description="Prints `BOOTSTRAP host:port` once the broker has joined, and a line "
-        "`BOOTSTRAP.<LISTENER NAME> host:port` for each further listener. On "
+        "`BOOTSTRAP.<LISTENER NAME> host:port` for each further listener; then likewise "
+        "`ADVERTISED`, the address that clients are given when they have connected. On "
         "SIGINT, on SIGTERM, or when stdin closes, it moves its leaders away and ends.",
     )
     _add_broker_options(broker)
     broker.set_defaults(run=_broker)
-    serve.add_argument(
-        "--metrics-port",
-        type=port_number,
-        metavar="P",
-        help="serve metrics for Prometheus at http://127.0.0.1:P/metrics; 0 takes a free port "
-        "(default: serve none)",
-    )
     for subcommand in (serve, up):
+        subcommand.add_argument(
+            "--metrics-port",
+            type=port_number,
+            metavar="P",
+            help="serve metrics for Prometheus at http://127.0.0.1:P/metrics; 0 takes a free port "
+            "(default: serve none)",
+        )
         _add_cluster_options(subcommand)
     for subcommand in (serve, broker):
         subcommand.add_argument(
@@ -218,7 +246,8 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="P",
-        help="the brokers' ports: P, P+1, ... (default: free ports)",
+        help="the brokers' ports: P, P+1, ... (default: those of `listeners` in the settings, or "
+        "else free ports). An address in `advertised.listeners` moves with its listener",
     )
     parser.add_argument(
         "--topic",
@@ -237,12 +266,6 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         help="a setting of a topic that --topic creates; may be repeated",
     )
     parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="H",
-        help="the address to listen on (default: 127.0.0.1)",
-    )
-    parser.add_argument(
         "--racks",
         type=_names,
         metavar="R1,R2,...",
@@ -252,6 +275,13 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         "--zookeeper",
         metavar="HOST:PORT[/CHROOT]",
         help="the real ZooKeeper to use (default: a tree in this process)",
+    )
+    parser.add_argument(
+        "--durability",
+        choices=["kill", "power"],
+        default="kill",
+        help="what acknowledged data in --data-dir survives: the end of the process, however it "
+        "ends, or also a loss of power (default: kill)",
     )
     parser.add_argument(
         "--log-dirs",
@@ -275,9 +305,15 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mechanism",
         type=str.upper,
+        action="append",
         metavar="NAME",
-        help="with SASL, how they log in: scram-sha-512, scram-sha-256, plain or oauthbearer "
-        "(default: scram-sha-512)",
+        help="with SASL, how they log in: scram-sha-512, scram-sha-256, plain or oauthbearer; may "
+        "be repeated (default: scram-sha-512)",
+    )
+    parser.add_argument(
+        "--anonymous",
+        action="store_true",
+        help="also let clients in that do not log in, at a listener PLAINTEXT",
     )
     parser.add_argument(
         "--user",
@@ -285,7 +321,8 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME[:PASSWORD]",
-        help="a user who may log in; may be repeated",
+        help="a user who may log in, as --security or the listeners of --properties say; may be "
+        "repeated",
     )
     parser.add_argument(
         "--users-file",
@@ -302,21 +339,28 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--id", type=int, required=True, metavar="N", help="the broker's id")
     parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="H",
-        help="the address to listen on and to advertise (default: 127.0.0.1)",
-    )
-    parser.add_argument(
         "--port",
         type=int,
         default=0,
         metavar="P",
-        help="the port for clients (default: a free one)",
+        help="the port for clients (default: that of `listeners` in the settings, or else a free "
+        "one)",
     )
 
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host",
+        metavar="H",
+        help="the address to listen on (default: those of `listeners` in the settings, or else "
+        "127.0.0.1); with 0.0.0.0 or ::, clients are given this machine's own address",
+    )
+    parser.add_argument(
+        "--advertise",
+        metavar="HOST",
+        help="the host that clients are given, with the port that a broker listens on (default: "
+        "`advertised.listeners` in the settings, or else where it listens)",
+    )
     parser.add_argument(
         "--properties",
         type=path,
@@ -406,8 +450,10 @@ def _add_audit_options(parser: argparse.ArgumentParser) -> None:
 
 def _serve(parsed: argparse.Namespace) -> int:
     with _signals_in_a_pipe() as signals, _cluster(parsed) as kafka:
-        with _metrics_page(kafka, parsed.metrics_port):
-            _print_addresses(kafka.listeners)
+        with _metrics_page(kafka, parsed.metrics_port) as metrics:
+            if metrics:
+                print(f"METRICS {metrics}")
+            _print_addresses(kafka.listeners, kafka.advertised)
             _print_client_files(kafka, list(_users(parsed)))
             _await_end(signals, stay=parsed.stay)
         _end_in_any_case()
@@ -415,16 +461,16 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _metrics_page(kafka: "EmbeddedKafka", port: int | None) -> Iterator[None]:
+def _metrics_page(kafka: "EmbeddedKafka", port: int | None) -> Iterator[str | None]:
+    """Serves the page, if there is a port for it; gives its address."""
     if port is None:
-        yield
+        yield None
         return
     from embedkafka.cluster.metrics_page import MetricsPage
 
     page = MetricsPage(kafka, port=port)
     try:
-        print(f"METRICS {page.url}")
-        yield
+        yield page.url
     finally:
         page.close()
 
@@ -438,12 +484,12 @@ def _print_client_files(kafka: "EmbeddedKafka", users: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
-def _print_addresses(listeners: Mapping[str, str]) -> None:
-    """A line for the first listener, and one with its name for each further one."""
-    first, *others = listeners
-    print(f"BOOTSTRAP {listeners[first]}")
-    for name in others:
-        print(f"BOOTSTRAP.{name} {listeners[name]}")
+def _print_addresses(listeners: Mapping[str, str], advertised: Mapping[str, str]) -> None:
+    """A line for the first listener, and one with its name for each further one; both kinds."""
+    first = next(iter(listeners))
+    for word, addresses in (("BOOTSTRAP", listeners), ("ADVERTISED", advertised)):
+        for name, address in addresses.items():
+            print(f"{word if name == first else f'{word}.{name}'} {address}")
     sys.stdout.flush()
 
 
@@ -453,12 +499,17 @@ def _up(parsed: argparse.Namespace) -> int:
         with _exit_on_signals(), _cluster(parsed) as kafka:
             servers = kafka.bootstrap_servers
             added = {"EMBEDKAFKA_BOOTSTRAP": servers, "KAFKA_BOOTSTRAP_SERVERS": servers}
-            code = _run_command(parsed.command, {**os.environ, **added})
+            for name, addresses in list(kafka.listeners.items())[1:]:
+                added[f"EMBEDKAFKA_BOOTSTRAP_{re.sub('[^A-Z0-9]', '_', name)}"] = addresses
+            with _metrics_page(kafka, parsed.metrics_port) as metrics:
+                if metrics:
+                    added["EMBEDKAFKA_METRICS"] = metrics
+                code = _run_command(parsed.command, {**os.environ, **added})
             _end_in_any_case()
     except EmbedKafkaError as error:
         if code == 0:
             raise
-        return _complain(error, code=code)
+        return _complain(str(error), code=code)
     return code
 
 
@@ -471,11 +522,12 @@ def _broker(parsed: argparse.Namespace) -> int:
         broker_id=parsed.id,
         host=parsed.host,
         port=parsed.port,
+        advertise=parsed.advertise,
         config=_settings(parsed),
         data_dir=parsed.data_dir,
     )
     with _signals_in_a_pipe() as signals, broker:
-        _print_addresses(broker.listeners)
+        _print_addresses(broker.listeners, broker.advertised)
         _await_end(signals, stay=parsed.stay)
         _end_in_any_case()
     return 0
@@ -537,54 +589,95 @@ def _audit(parsed: argparse.Namespace) -> int:
         if parsed.html is not None:
             delivery.to_html(parsed.html)
     except (EmbedKafkaError, OSError) as error:
-        return _complain(error, code=2)  # 1 is for a delivery that was refuted
+        return _complain(str(error), code=2)  # 1 is for a delivery that was refuted
     print(delivery.table())
     return 0 if delivery.ok else 1
 
 
 def _cluster(parsed: argparse.Namespace) -> "EmbeddedKafka":
     from embedkafka import EmbeddedKafka
+    from embedkafka.runtime.problems import Problems
 
-    return EmbeddedKafka(
-        brokers=parsed.brokers,
-        config=_settings(parsed),
-        topics=_topics(parsed),
-        data_dir=parsed.data_dir,
-        host=parsed.host,
-        port=parsed.port,
-        racks=parsed.racks,
-        zookeeper=parsed.zookeeper,
-        log_dirs=parsed.log_dirs,
-        seed=parsed.seed,
-        security=_security(parsed),
+    problems = Problems()
+    settings = problems.attempt(lambda: _settings(parsed))
+    topics = problems.attempt(lambda: _topics(parsed))
+    security = problems.attempt(lambda: _security(parsed, settings or {}))
+    kafka = problems.attempt(
+        lambda: EmbeddedKafka(
+            brokers=parsed.brokers,
+            config=settings,
+            topics=topics,
+            data_dir=parsed.data_dir,
+            host=parsed.host,
+            port=parsed.port,
+            advertise=parsed.advertise,
+            racks=parsed.racks,
+            zookeeper=parsed.zookeeper,
+            durability=parsed.durability,
+            log_dirs=parsed.log_dirs,
+            seed=parsed.seed,
+            security=security,
+        )
     )
+    problems.raise_all()
+    assert kafka is not None
+    return kafka
 
 
 def _topics(parsed: argparse.Namespace) -> "dict[str, TopicSpec]":
     from embedkafka.cluster.config import TopicSpec
+    from embedkafka.runtime.problems import Problems
 
+    problems = Problems()
     settings: dict[str, dict[str, str]] = {name: {} for name, _, _ in parsed.topic}
     for name, (key, value) in parsed.topic_config:
-        if name not in settings:
-            raise ConfigError(
+        if name in settings:
+            settings[name][key] = value
+        else:
+            problems.add(
                 f"--topic-config {name}:{key}={value}: give --topic {name} too, which creates it"
             )
-        settings[name][key] = value
-    return {
-        name: TopicSpec(partitions=partitions, replication=replication, config=settings[name])
-        for name, partitions, replication in parsed.topic
-    }
+
+    def make(name: str, partitions: int, replication: int | None) -> TopicSpec:
+        try:
+            return TopicSpec(partitions=partitions, replication=replication, config=settings[name])
+        except ConfigError as error:
+            raise ConfigError(*(f"--topic {name}: {reason}" for reason in error.problems)) from None
+
+    made = {topic[0]: problems.attempt(partial(make, *topic)) for topic in parsed.topic}
+    problems.raise_all()
+    return {name: spec for name, spec in made.items() if spec is not None}
 
 
-def _security(parsed: argparse.Namespace) -> "Security | None":
-    if parsed.security is None:
-        if parsed.user or parsed.users_file or parsed.mechanism:
-            raise ConfigError("users and --mechanism need --security, such as sasl_ssl")
-        return None
+def _security(parsed: argparse.Namespace, settings: Mapping[str, object]) -> "Security | None":
+    protocol, mechanism = parsed.security, parsed.mechanism
+    if protocol is None:
+        if not (parsed.user or parsed.users_file or mechanism or parsed.anonymous):
+            return None
+        protocol, found = _find_ways_in(settings)
+        mechanism = mechanism or found
     from embedkafka import Security
 
-    mechanism = {} if parsed.mechanism is None else {"mechanism": parsed.mechanism}
-    return Security(protocol=parsed.security, users=_users(parsed), **mechanism)
+    return Security(
+        protocol=protocol,
+        mechanism=mechanism,
+        users=_users(parsed),
+        anonymous=parsed.anonymous,
+    )
+
+
+def _find_ways_in(settings: Mapping[str, object]) -> tuple[str, list[str]]:
+    from embedkafka.cluster.access.sasl_settings import enabled_mechanisms, find_ways_in
+
+    found = find_ways_in(settings)
+    if found is None:
+        enabled = enabled_mechanisms(settings).items()
+        having = "".join(f"; {name} has {', '.join(each)}" for name, each in enabled)
+        raise ConfigError(
+            "users, --mechanism and --anonymous need --security, such as sasl_ssl, or a listener "
+            f"of --properties whose clients have passwords{having}"
+        )
+    return found
 
 
 def _users(parsed: argparse.Namespace) -> dict[str, str]:
@@ -814,8 +907,8 @@ def _terminal_interrupts_both() -> bool:
     return False
 
 
-def _complain(error: Exception, *, code: int) -> int:
-    print(f"embedkafka: {error}", file=sys.stderr)
+def _complain(reason: str, *, code: int) -> int:
+    print(f"embedkafka: {reason}", file=sys.stderr)
     return code
 
 

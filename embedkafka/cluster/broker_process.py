@@ -14,9 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from embedkafka.cluster.config import REMOTE_DEFAULTS, TEST_DEFAULTS, warn_of_idle_settings
+from embedkafka.cluster.config import (
+    REMOTE_DEFAULTS,
+    TEST_DEFAULTS,
+    usable_placement,
+    warn_of_idle_settings,
+)
 from embedkafka.cluster.lifecycle.start_errors import start_error
-from embedkafka.runtime.addresses import is_loopback
+from embedkafka.runtime.addresses import LOOPBACK, is_loopback
 from embedkafka.runtime.arguments import require_int, require_text
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import (
@@ -29,9 +34,11 @@ from embedkafka.runtime.failures import (
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.server.broker import Broker, BrokerSpec
 from embedkafka.server.config.broker import BrokerConfig, parse_broker_settings
+from embedkafka.server.config.listeners import Placement
 from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -44,8 +51,8 @@ PATIENCE_MS = 30_000
 """How long to wait for an earlier session to expire, and for the controller's first metadata."""
 
 _DECIDED_HERE: Final = {
-    "broker.id": "use `broker_id`, or --id",
-    "node.id": "use `broker_id`, or --id",
+    "broker.id": "use `broker_id`",
+    "node.id": "use `broker_id`",
     "zookeeper.connect": "use `zookeeper`",
 }
 
@@ -54,8 +61,8 @@ class BrokerProcess:
     """A broker used in a `with`, or with `start` and `close`; other processes run its peers.
 
     `zookeeper` is `host:port,...[/chroot]`. `config` takes broker settings by Kafka's names, over
-    the defaults for tests. Clients learn `advertised.listeners`, or else `host` and the port. The
-    broker keeps its logs in `data_dir` or in `log.dirs`; without either it keeps nothing.
+    the defaults for tests. `host`, `port` and `advertise` are as in `ClusterConfig`. The broker
+    keeps its logs in `data_dir` or in `log.dirs`; without either it keeps nothing.
 
     A controller on another machine must reach this broker, so the control plane listens on `host`
     too. It obeys everyone who connects: use it only in a network that you trust.
@@ -66,27 +73,32 @@ class BrokerProcess:
         *,
         zookeeper: str,
         broker_id: int,
-        host: str = "127.0.0.1",
+        host: str | None = None,
         port: int = 0,
+        advertise: str | None = None,
         config: Mapping[str, object] | None = None,
         data_dir: str | Path | None = None,
     ) -> None:
-        require_int("a broker's id", broker_id, least=0, refusal=ConfigError)
-        require_int("port", port, least=0, most=65_535, refusal=ConfigError)
-        require_text("host", host, refusal=ConfigError)
-        require_text("zookeeper", zookeeper, refusal=ConfigError)
-        warn_of_idle_settings(config or {}, decided=_DECIDED_HERE)
-        self._settings = parse_broker_settings(
-            {**TEST_DEFAULTS, **REMOTE_DEFAULTS, **(config or {})}
+        problems = Problems()
+        problems.check(
+            lambda: require_int("a broker's id", broker_id, least=0, refusal=ConfigError)
         )
+        problems.check(lambda: require_text("zookeeper", zookeeper, refusal=ConfigError))
+        self._placement = usable_placement(
+            Placement(host=host, port=port, advertise=advertise), problems
+        )
+        given = {**TEST_DEFAULTS, **REMOTE_DEFAULTS, **(config or {})}
+        settings = problems.attempt(lambda: parse_broker_settings(given, self._placement))
+        problems.raise_all()
+        warn_of_idle_settings(config or {}, decided=_DECIDED_HERE)
+        self._settings = settings or {}
         self._settings["broker.id"] = broker_id
         self._settings["zookeeper.connect"] = zookeeper
         if data_dir is not None:
             self._settings["log.dirs"] = str(Path(data_dir) / f"broker-{broker_id}")
         self._id = BrokerId(broker_id)
         self._zookeeper = zookeeper
-        self._host = host
-        self._port = port
+        self._control_host = host or LOOPBACK
         self._clock = SystemClock()
         self._failures = Failures()
         self._owner = Owner()
@@ -107,17 +119,24 @@ class BrokerProcess:
             raise ClusterClosed(f"broker {self._id} is not running")
         return self._broker.addresses
 
+    @property
+    def advertised(self) -> dict[str, str]:
+        """The `host:port` that clients of each listener are given."""
+        if self._broker is None:
+            raise ClusterClosed(f"broker {self._id} is not running")
+        return self._broker.advertised
+
     def start(self) -> Self:
         """Joins the cluster, after an earlier session of this broker has expired."""
         if "log.dirs" not in self._settings and "log.dir" not in self._settings:
             self._directory = TemporaryDirectory()
             self._settings["log.dirs"] = str(self._directory.path / "logs")
-        if not is_loopback(self._host):
+        if not is_loopback(self._control_host):
             _LOG.warning(
                 "the control plane of broker %d listens on %s and obeys everyone who connects: "
                 "use it only in a network that you trust",
                 self._id,
-                self._host,
+                self._control_host,
             )
         try:
             self._boot(self._spec())
@@ -162,10 +181,9 @@ class BrokerProcess:
         config = BrokerConfig(self._settings)
         return BrokerSpec(
             id=self._id,
-            host=self._host,
-            port=self._port,
+            placement=self._placement,
             config=config,
-            control_host=self._host,
+            control_host=self._control_host,
         )
 
     def _boot(self, spec: BrokerSpec) -> None:
@@ -175,7 +193,7 @@ class BrokerProcess:
             store=store,
             clock=self._clock,
             failures=self._failures,
-            files=SystemFiles(),
+            files=SystemFiles(syncs=self._directory is None),
             rng=random.Random(),
         )
         try:

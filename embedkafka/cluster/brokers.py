@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from embedkafka.cluster.broker_warnings import BrokerWarnings
+from embedkafka.cluster.clients.decoding import Decoders
 from embedkafka.cluster.clients.groupless_reads import refuse_readers
 from embedkafka.cluster.cluster_state import ClusterState
-from embedkafka.cluster.config import ClusterConfig, broker_settings
+from embedkafka.cluster.config import ClusterConfig, broker_settings, placement_of
 from embedkafka.cluster.lifecycle.ensemble import Ensemble, MemoryEnsemble, RealEnsemble
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, Incarnation
 from embedkafka.cluster.request_log import OWN_CLIENTS, RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
+from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.faults.disk import Disk, DiskFiles
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.network import Network
@@ -39,9 +41,9 @@ from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.threads import PATIENCE_S as BUSY_S
 from embedkafka.runtime.threads import end_thread, start_thread
+from embedkafka.runtime.values import replace
 from embedkafka.server.broker import Broker, BrokerSpec, Handle
 from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.listeners import count_up
 from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topics.auto_creation import AutoCreation
@@ -71,6 +73,7 @@ class Brokers:
         rng: random.Random,
         describe: "Callable[[Brokers], str]",
         fault_choices: "Callable[[Brokers], Mapping[str, Choose]]",
+        decoders: Decoders,
         secured: Mapping[str, object] | None = None,
     ) -> None:
         """Takes what it cannot know itself from those above it.
@@ -83,6 +86,7 @@ class Brokers:
             rng: the cluster's random choices.
             describe: what a wait that gives up says about the cluster.
             fault_choices: what a random plan of faults may do to it.
+            decoders: those of the test's topics, for reports.
             secured: the settings that security adds to the user's.
         """
         self._secured = secured or {}
@@ -91,7 +95,7 @@ class Brokers:
         self._directory = directory
         self.clock = clock
         self._failures = failures
-        self._files: Files = SystemFiles()
+        self.files: Files = SystemFiles(syncs=config.data_dir is not None)
         self._lock = ranked_lock("brokers of a cluster", LEAF_RANK)
         self._handles: dict[BrokerId, BrokerLifecycle] = {}
         self._removed: dict[BrokerId, BrokerLifecycle] = {}
@@ -105,6 +109,7 @@ class Brokers:
         self.request_log = RequestLog()
         self.warnings = BrokerWarnings(lambda: self.request_log.mark().number)
         self.warnings.start()
+        self.state_change_log = StateChangeLog(lambda: self.request_log.mark().number)
         self._requests = RequestFaults(
             clock, failures, self.rng, source_of=lambda request: self.network.source_of(request)
         )
@@ -114,6 +119,7 @@ class Brokers:
         self._ages = RecordAges()
         self._live_members = LiveMembers()
         self.auto_creation = AutoCreation()
+        self.decoders = decoders
         self._halting: list[threading.Thread] = []
         self.incarnation_count = 0
         self._meters: dict[BrokerId, Meter] = {}
@@ -298,9 +304,9 @@ class Brokers:
                 continue
             handle.bury()
             for log_dir in self.log_dirs(handle.id):
-                for name in self._files.names(log_dir):
+                for name in self.files.names(log_dir):
                     if name.rpartition("-")[0] in topics:
-                        self._files.remove_tree(log_dir / name)
+                        self.files.remove_tree(log_dir / name)
 
     def revive(self, broker_ids: Collection[BrokerId]) -> None:
         """Makes brokers work again: paused, dead or removed ones, and those that lost a disk."""
@@ -375,7 +381,7 @@ class Brokers:
             store=session,
             clock=clock,
             failures=self._failures,
-            files=DiskFiles(self._disk(broker_id), self._files),
+            files=DiskFiles(self._disk(broker_id), self.files),
             rng=random.Random(self.rng.getrandbits(64)),
             find_peer=self.network.peers(broker_id, self._find_replicas),
             transport=self.network.transport(broker_id),
@@ -384,6 +390,7 @@ class Brokers:
             ages=self._ages,
             live_members=self._live_members,
             auto_creation=self.auto_creation,
+            state_change_log=self.state_change_log,
         )
         broker.meter = self._meters.get(broker_id)
         broker.metadata.subscribe(self.on_change)
@@ -426,15 +433,12 @@ class Brokers:
         if racks and place < len(racks):
             settings["broker.rack"] = racks[place]
         settings["broker.id"] = broker_id
-        port = self._config.port
-        settings |= count_up(settings, place, port=port)
         settings["log.dirs"] = ",".join(map(str, self.log_dirs(broker_id)))
         settings["zookeeper.connect"] = self._config.zookeeper
         settings.pop("log.dir", None)
         return BrokerSpec(
             id=broker_id,
-            host=self._config.host,
-            port=port + place if port else 0,
+            placement=replace(placement_of(self._config), place=place),
             ports=ports,
             config=BrokerConfig(settings),
         )
@@ -451,7 +455,7 @@ class Brokers:
             if known is None:
                 known = self._disks[broker_id] = Disk(
                     lambda: self.log_dirs(broker_id),
-                    self._files,
+                    self.files,
                     is_running=lambda: self.require(broker_id).is_running,
                 )
             return known
@@ -499,5 +503,8 @@ class Brokers:
                 connect_timeout_ms=zookeeper_connect_timeout_ms(settings),
             )
         return MemoryEnsemble(
-            self._config.data_dir, files=self._files, clock=self.clock, failures=self._failures
+            self._config.data_dir,
+            files=self.files,
+            clock=self.clock,
+            failures=self._failures,
         )

@@ -1,12 +1,15 @@
 """`ClusterConfig` and `TopicSpec`: a user's settings, checked at once, with defaults for tests."""
 
 import itertools
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+from embedkafka.runtime.addresses import is_wildcard
 from embedkafka.runtime.arguments import (
     MAX_INT16,
     MAX_INT32,
@@ -20,23 +23,33 @@ from embedkafka.runtime.arguments import (
     shown,
 )
 from embedkafka.runtime.failures import ConfigError, ConfigWarning, InvalidArgument
+from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.topic_names import name_fault
 from embedkafka.runtime.values import dataclass, field
 from embedkafka.server.config.broker import (
     holds_here,
     idle_settings,
+    old_tls_versions,
     parse_broker_settings,
 )
-from embedkafka.server.config.definition import ConfigValue
-from embedkafka.server.config.listeners import MAX_PORT, plan_listeners
+from embedkafka.server.config.definition import ConfigValue, format_value
+from embedkafka.server.config.listeners import AS_SET, MAX_PORT, Placement, plan_listeners
+from embedkafka.server.config.security_keys import OFFERED_TLS
 from embedkafka.server.config.topic import parse_topic_settings
 
 if TYPE_CHECKING:
     from embedkafka.cluster.access.security import Security
 
+KILL: Final = "kill"
+POWER: Final = "power"
+
+_FLUSH_KEY: Final = "log.flush.interval.messages"
+
 _MOST: Final = 1000
 """Brokers, and log directories of each: a process cannot hold more."""
 _PACKAGE: Final = __name__.partition(".")[0]
+_HOST: Final = re.compile(r"[^\s/:,\[\]]+|[\da-fA-F.:]*:[\da-fA-F.:]*:[\da-fA-F.:]*")
+"""A name, or an address of either kind."""
 
 TEST_DEFAULTS: Final[Mapping[str, object]] = {
     # Kafka's defaults suit clusters that run for years; these suit clusters that live for seconds.
@@ -97,20 +110,34 @@ class TopicSpec:
     """Topic settings by Kafka's names, such as `{"cleanup.policy": "compact"}`."""
 
     def __post_init__(self) -> None:
-        require_int("partitions", self.partitions, least=1, most=MAX_INT32, refusal=ConfigError)
-        if self.replication is not None:
-            require_int(
-                "replication", self.replication, least=1, most=MAX_INT16, refusal=ConfigError
+        problems = Problems()
+        problems.check(
+            lambda: require_int(
+                "partitions", self.partitions, least=1, most=MAX_INT32, refusal=ConfigError
             )
-        _require_settings(self.config, '{"retention.ms": 60000}')
-        parse_topic_settings(self.config)
+        )
+        if self.replication is not None:
+            problems.check(
+                lambda: require_int(
+                    "replication", self.replication, least=1, most=MAX_INT16, refusal=ConfigError
+                )
+            )
+        config = _usable_settings(self.config, '{"retention.ms": 60000}', problems)
+        bad = [
+            name
+            for name, value in config.items()
+            if not problems.check(partial(parse_topic_settings, {name: value}))
+        ]
+        if not bad:
+            problems.check(lambda: parse_topic_settings(config))
+        problems.raise_all()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     """The settings of a cluster, as `EmbeddedKafka` takes them.
 
-    Raises `ConfigError` for settings that do not exist or have values that cannot be. Broker
+    Raises one `ConfigError` for all settings that do not exist or have invalid values. Broker
     settings that exist in Kafka and have no effect here produce a `ConfigWarning`.
     """
 
@@ -123,11 +150,18 @@ class ClusterConfig:
     """Topics to create at the start, by name: the number of partitions, or a `TopicSpec`."""
     data_dir: Path | None = None
     """The directory that keeps the data. None uses a temporary one, which `close()` removes."""
-    host: str = "127.0.0.1"
-    """The address that brokers listen on, unless `listeners` gives another."""
+    durability: str = KILL
+    """What acknowledged data in `data_dir` survives: `"kill"`, the end of the process, however it
+    ends; `"power"`, also a loss of power, because every write waits for the disk."""
+    host: str | None = None
+    """The address that brokers listen on for clients. None takes those of `listeners`, or else
+    127.0.0.1. On 0.0.0.0 or ::, clients are given this machine's own address."""
     port: int = 0
     """The first broker's port for clients; the others take the following ones. 0 takes those of
-    `listeners`, or else free ports."""
+    `listeners`, or else free ports. The listener's address in `advertised.listeners` moves too."""
+    advertise: str | None = None
+    """The host that clients are given, with the ports that brokers listen on. None gives them
+    `advertised.listeners`, or else what the brokers listen on."""
     racks: Sequence[str] | None = None
     """The rack of each broker, Kafka's `broker.rack`: one entry per broker."""
     zookeeper: str | None = None
@@ -139,20 +173,29 @@ class ClusterConfig:
     """How clients log in and what they may do. None leaves that to the settings."""
 
     def __post_init__(self) -> None:
-        require_int("brokers", self.brokers, least=1, most=_MOST, refusal=ConfigError)
-        require_int("log_dirs", self.log_dirs, least=1, most=_MOST, refusal=ConfigError)
-        last_port = 65_536 - self.brokers
-        require_int("port", self.port, least=0, most=last_port, refusal=ConfigError)
-        require_text("host", self.host, refusal=ConfigError)
+        problems = Problems()
+        can_count = problems.check(
+            lambda: require_int("brokers", self.brokers, least=1, most=_MOST, refusal=ConfigError)
+        )
+        problems.check(
+            lambda: require_int("log_dirs", self.log_dirs, least=1, most=_MOST, refusal=ConfigError)
+        )
+        brokers = self.brokers if can_count else 1
+        placement = usable_placement(placement_of(self), problems, brokers=brokers)
         if self.zookeeper is not None:
-            require_text("zookeeper", self.zookeeper, refusal=ConfigError)
+            problems.check(lambda: require_text("zookeeper", self.zookeeper, refusal=ConfigError))
         if self.data_dir is not None:
-            require_path("data_dir", self.data_dir, refusal=ConfigError)
-        self._require_racks()
-        _require_settings(self.config, '{"num.partitions": 3}')
-        self._require_listeners()
+            problems.check(lambda: require_path("data_dir", self.data_dir, refusal=ConfigError))
+        problems.check(lambda: self._require_racks(self.brokers if can_count else None))
+        config = _usable_settings(self.config, '{"num.partitions": 3}', problems)
+        secured = problems.attempt(lambda: self._security_settings(config)) or {}
+        settings = {**secured, **config}
+        problems.check(lambda: parse_broker_settings(settings, placement))
+        problems.check(lambda: _require_room(settings, placement, brokers=brokers))
+        problems.check(lambda: self._require_durability(config))
+        self._require_topics(problems)
+        problems.raise_all()
         warn_of_idle_settings(self.config, decided=DECIDED_HERE)
-        self._require_topics()
 
     @property
     def first_id(self) -> int:
@@ -165,40 +208,38 @@ class ClusterConfig:
         spec = self.topics[require_known("topic", name, self.topics)]
         return spec if isinstance(spec, TopicSpec) else TopicSpec(partitions=spec)
 
-    def _security_settings(self) -> dict[str, object]:
+    def _security_settings(self, config: Mapping[str, object]) -> dict[str, object]:
         if self.security is None:
             return {}
         # Most clusters need none.
-        from embedkafka.cluster.access.security import Security, listener_settings
+        from embedkafka.cluster.access.sasl_settings import listener_settings
+        from embedkafka.cluster.access.security import Security
 
         if not isinstance(self.security, Security):
             raise ConfigError(
                 f'security must be Security(users={{"alice": "a-secret"}}), '
                 f"got {shown(self.security)}"
             )
-        return listener_settings(self.security, self.config)
+        return listener_settings(self.security, config)
 
-    def _require_listeners(self) -> None:
-        """Refuses fixed ports that two brokers would both take as they count up."""
-        planned = plan_listeners(
-            parse_broker_settings({**self._security_settings(), **self.config}),
-            host=self.host,
-            control_host=self.host,
-            port=self.port,
-        )
-        fixed = sorted(one.port for one in planned.all if one.port)
-        for port, following in itertools.pairwise(fixed):
-            if following < port + self.brokers:
-                raise ConfigError(
-                    f"listeners: the brokers' ports count up, so {self.brokers} brokers on ports "
-                    f"{port} and {following} would meet: use port 0, or leave more room"
-                )
-        if fixed and fixed[-1] + self.brokers - 1 > MAX_PORT:
+    def _require_durability(self, config: Mapping[str, object]) -> None:
+        if self.durability not in (KILL, POWER):
             raise ConfigError(
-                f"listeners: {self.brokers} brokers from port {fixed[-1]} on are too many"
+                f'durability must be "{KILL}" or "{POWER}", got {shown(self.durability)}'
+            )
+        if self.durability == POWER and self.data_dir is None:
+            raise ConfigError(
+                'durability="power" needs data_dir=, because a temporary directory does not '
+                "outlive its cluster"
+            )
+        given = config.get(_FLUSH_KEY, 1)
+        if self.durability == POWER and str(given) != "1":
+            raise ConfigError(
+                f'durability="power" syncs every write: remove {_FLUSH_KEY}={given}, or '
+                'take durability="kill"'
             )
 
-    def _require_racks(self) -> None:
+    def _require_racks(self, brokers: int | None) -> None:
         if self.racks is None:
             return
         is_list = isinstance(self.racks, Sequence) and not isinstance(self.racks, str)
@@ -206,18 +247,18 @@ class ClusterConfig:
             raise ConfigError(f'racks must be a list such as ["a", "b"], got {shown(self.racks)}')
         for rack in filter(None, self.racks):
             require_text("a rack", rack, refusal=ConfigError)
-        if len(self.racks) != self.brokers:
+        if brokers not in (None, len(self.racks)):
             raise ConfigError(
-                f"racks must have one entry for each of the {self.brokers} brokers, got "
+                f"racks must have one entry for each of the {brokers} brokers, got "
                 f"{len(self.racks)}: {list(self.racks)}"
             )
 
-    def _require_topics(self) -> None:
-        require_mapping("topics", self.topics, '{"orders": 3}', refusal=ConfigError)
-        for name, spec in self.topics.items():
-            require_topic_name(name, refusal=ConfigError)
-            if not isinstance(spec, TopicSpec):
-                require_int(f"topics[{name!r}]", spec, least=1, most=MAX_INT32, refusal=ConfigError)
+    def _require_topics(self, problems: Problems) -> None:
+        if problems.check(
+            lambda: require_mapping("topics", self.topics, '{"orders": 3}', refusal=ConfigError)
+        ):
+            for name, spec in self.topics.items():
+                problems.check(partial(_require_topic, name, spec))
 
 
 def broker_settings(
@@ -225,15 +266,43 @@ def broker_settings(
 ) -> dict[str, ConfigValue]:
     """Typed settings for every broker: those of security, made from the user's, come first."""
     remote = {} if cluster.zookeeper is None else REMOTE_DEFAULTS
+    synced = {_FLUSH_KEY: 1} if cluster.durability == POWER else {}
     return parse_broker_settings(
         {
             **TEST_DEFAULTS,
             **remote,
             **_sized(cluster.brokers),
+            **synced,
             **cluster.config,
             **(secured or {}),
         }
     )
+
+
+def placement_of(cluster: ClusterConfig) -> Placement:
+    """Where the first broker's listeners are, in place of what the settings say."""
+    return Placement(host=cluster.host, port=cluster.port, advertise=cluster.advertise)
+
+
+def usable_placement(placement: Placement, problems: Problems, *, brokers: int = 1) -> Placement:
+    """What a user has said about addresses, or nothing if it cannot be used."""
+    host, port, advertise = placement.host, placement.port, placement.advertise
+    most = MAX_PORT + 1 - brokers
+    passed = [
+        problems.check(lambda: require_int("port", port, least=0, most=most, refusal=ConfigError)),
+        host is None or problems.check(lambda: require_text("host", host, refusal=ConfigError)),
+        advertise is None or problems.check(lambda: _require_reachable(advertise)),
+    ]
+    return placement if all(passed) else AS_SET
+
+
+def _require_reachable(advertise: str) -> None:
+    text = require_text("advertise", advertise, refusal=ConfigError)
+    if is_wildcard(text) or not _HOST.fullmatch(text):
+        raise ConfigError(
+            "advertise must be a name or an address of this machine, without a port, got "
+            f"{shown(text)}"
+        )
 
 
 def require_topic_name(name: object, *, refusal: Refusal = InvalidArgument) -> str:
@@ -245,10 +314,41 @@ def require_topic_name(name: object, *, refusal: Refusal = InvalidArgument) -> s
     return text
 
 
-def _require_settings(config: object, example: str) -> None:
-    for name, value in require_mapping("config", config, example, refusal=ConfigError).items():
-        text = require_text("the name of a setting", name, refusal=ConfigError)
-        require_setting_value(text, value)
+def _require_room(config: Mapping[str, object], placement: Placement, *, brokers: int) -> None:
+    """Refuses fixed ports that two brokers would both take as they count up."""
+    as_text = {name: format_value(value) for name, value in config.items()}
+    planned = plan_listeners(as_text, placement)
+    fixed = sorted(one.port for one in planned.all if one.port)
+    for port, following in itertools.pairwise(fixed):
+        if following < port + brokers:
+            raise ConfigError(
+                f"listeners: the brokers' ports count up, so {brokers} brokers on ports "
+                f"{port} and {following} would meet: use port 0, or leave more room"
+            )
+    if fixed and fixed[-1] + brokers - 1 > MAX_PORT:
+        raise ConfigError(f"listeners: {brokers} brokers from port {fixed[-1]} on are too many")
+
+
+def _require_topic(name: str, spec: object) -> None:
+    require_topic_name(name, refusal=ConfigError)
+    if not isinstance(spec, TopicSpec):
+        require_int(f"topics[{name!r}]", spec, least=1, most=MAX_INT32, refusal=ConfigError)
+
+
+def _usable_settings(config: object, example: str, problems: Problems) -> dict[str, object]:
+    """The settings that have a name and something that may be a value."""
+    if not problems.check(lambda: require_mapping("config", config, example, refusal=ConfigError)):
+        return {}
+    return {
+        name: value
+        for name, value in cast(Mapping[str, object], config).items()
+        if problems.check(partial(_require_setting, name, value))
+    }
+
+
+def _require_setting(name: object, value: object) -> None:
+    text = require_text("the name of a setting", name, refusal=ConfigError)
+    require_setting_value(text, value)
 
 
 def require_setting_value(name: str, value: object) -> None:
@@ -266,12 +366,14 @@ def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str,
         for name, value in config.items()
         if name in decided and not holds_here(name, value)
     }
-    for name, reason in idle.items():
-        warnings.warn(
-            f"broker setting {name} has no effect: {reason}",
-            ConfigWarning,
-            stacklevel=_calls_within_package(),
-        )
+    texts = [f"broker setting {name} has no effect: {reason}" for name, reason in idle.items()]
+    texts += [
+        f"broker setting {name} goes without {', '.join(old)}: only {', '.join(OFFERED_TLS)} are "
+        "offered"
+        for name, old in old_tls_versions(config).items()
+    ]
+    for text in texts:
+        warnings.warn(text, ConfigWarning, stacklevel=_calls_within_package())
 
 
 def _calls_within_package() -> int:

@@ -10,19 +10,25 @@ Not here: the brokers (`brokers`, `lifecycle`), closing a cluster that was never
 
 import random
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients.clients import Clients
+from embedkafka.cluster.clients.decoding import Decode, Decoders, require_decoder, shown_as
 from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
-from embedkafka.cluster.config import ClusterConfig, TopicSpec, require_topic_name
+from embedkafka.cluster.config import (
+    ClusterConfig,
+    TopicSpec,
+    placement_of,
+    require_topic_name,
+)
 from embedkafka.cluster.coordinators import partition_that_coordinates
 from embedkafka.cluster.request_log import Mark, SeenRequest
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
@@ -30,6 +36,7 @@ from embedkafka.cluster.restoring.removal import removing_topics
 from embedkafka.cluster.restoring.reset import delete_topics, reset_cluster
 from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
+from embedkafka.controller.state_change_log import StateChange
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.names import parse_api, parse_error
 from embedkafka.net.client import BrokerClient
@@ -51,6 +58,7 @@ from embedkafka.runtime.failures import (
 )
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.locks import outermost_lock
+from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.properties import format_properties
 from embedkafka.runtime.temporary import replace_private
 from embedkafka.runtime.threads import run_whole
@@ -103,9 +111,15 @@ class EmbeddedKafka:
         topics: topics to create at the start, by name: a number of partitions, or a `TopicSpec`.
         data_dir: the directory that keeps the data; by default a temporary one, which `close`
             removes.
-        host: the address that brokers listen on, unless the setting `listeners` gives another.
+        durability: what acknowledged data in `data_dir` survives. `"kill"`: the end of the process,
+            even by SIGKILL. `"power"`: also a loss of power; every write waits for the disk.
+        host: the address that brokers listen on; by default that of the setting `listeners`, or
+            else 127.0.0.1. With `0.0.0.0` or `::`, clients are given this machine's own address.
         port: the first broker's port for clients; the others take the following ones. 0 takes those
             of the setting `listeners`, or else free ports.
+        advertise: the host that clients are given, with the ports that brokers listen on; by
+            default what the setting `advertised.listeners` says, or else where brokers listen. An
+            address in that setting moves with `host` and `port` if it is that of the listener.
         racks: the rack of each broker, Kafka's `broker.rack`.
         zookeeper: a real ZooKeeper at `host:port,...[/chroot]`, which no other cluster uses.
         log_dirs: how many log directories each broker has.
@@ -115,7 +129,7 @@ class EmbeddedKafka:
             otherwise nothing: clients are anonymous and may do everything.
 
     Raises:
-        ConfigError: a setting does not exist, or has a value that cannot be.
+        ConfigError: settings do not exist or have invalid values; it names all of them.
     """
 
     def __init__(
@@ -125,32 +139,43 @@ class EmbeddedKafka:
         config: Mapping[str, object] | None = None,
         topics: Mapping[str, int | TopicSpec] | None = None,
         data_dir: str | Path | None = None,
-        host: str = "127.0.0.1",
+        durability: Literal["kill", "power"] = "kill",
+        host: str | None = None,
         port: int = 0,
+        advertise: str | None = None,
         racks: Sequence[str] | None = None,
         zookeeper: str | None = None,
         log_dirs: int = 1,
         seed: int | None = None,
         security: "Security | None" = None,
     ) -> None:
-        self._config = ClusterConfig(
-            brokers=brokers,
-            config={} if config is None else config,
-            topics={} if topics is None else topics,
-            data_dir=(
-                None
-                if data_dir is None
-                else require_path("data_dir", data_dir, refusal=ConfigError)
-            ),
-            host=host,
-            port=port,
-            racks=racks,
-            zookeeper=zookeeper,
-            log_dirs=log_dirs,
-            security=security,
-        )
+        problems = Problems()
         if seed is not None:
-            require_int("seed", seed, refusal=ConfigError)
+            problems.check(lambda: require_int("seed", seed, refusal=ConfigError))
+        directory = (
+            None
+            if data_dir is None
+            else problems.attempt(lambda: require_path("data_dir", data_dir, refusal=ConfigError))
+        )
+        checked = problems.attempt(
+            lambda: ClusterConfig(
+                brokers=brokers,
+                config={} if config is None else config,
+                topics={} if topics is None else topics,
+                data_dir=directory,
+                durability=durability,
+                host=host,
+                port=port,
+                advertise=advertise,
+                racks=racks,
+                zookeeper=zookeeper,
+                log_dirs=log_dirs,
+                security=security,
+            )
+        )
+        problems.raise_all()
+        assert checked is not None
+        self._config = checked
         self._clock = SystemClock()
         self._failures = Failures()
         self._rng = random.Random(seed)
@@ -159,6 +184,7 @@ class EmbeddedKafka:
         self._snapshots: Snapshots | None = None
         self._prepared: PreparedSecurity | None = None
         self._clients: Clients | None = None
+        self._decoders = Decoders()
         self._admin = Admin(self._admin_clients, self._maker_of)
         self._kept_open: str | None = None
         """Why `close` is refused, and what to do instead: other tests use the cluster."""
@@ -210,6 +236,7 @@ class EmbeddedKafka:
             rng=self._rng,
             describe=_describe_in_place,
             fault_choices=_fault_choices,
+            decoders=self._decoders,
             secured=secured | self._control_plane_settings({**self._config.config, **secured}),
         )
         self._snapshots = Snapshots(brokers, directory / "snapshots")
@@ -232,7 +259,7 @@ class EmbeddedKafka:
                 security,
                 self._config.config,
                 directory,
-                host=self._config.host,
+                placement=placement_of(self._config),
                 files=SystemFiles(),
             )
         return self._prepared
@@ -340,10 +367,25 @@ class EmbeddedKafka:
         Raises:
             ClusterClosed: no broker is running.
         """
+        return self._addresses(lambda broker: broker.addresses)
+
+    @property
+    def advertised(self) -> dict[str, str]:
+        """The addresses that clients of each listener are given when they have connected.
+
+        They are those of `listeners`, unless `advertise` or the setting `advertised.listeners` says
+        otherwise. A listener that advertises nothing is left out.
+
+        Raises:
+            ClusterClosed: no broker is running.
+        """
+        return self._addresses(lambda broker: broker.advertised)
+
+    def _addresses(self, of: Callable[[Broker], dict[str, str]]) -> dict[str, str]:
         brokers = None if self._resources is None else self._resources.brokers
         if brokers is None:
             raise ClusterClosed(NOT_RUNNING)
-        running = [handle.require_broker().addresses for handle in brokers.running()]
+        running = [of(handle.require_broker()) for handle in brokers.running()]
         if not running:
             raise ClusterClosed(_NO_BROKER)
         return {name: ",".join(one[name] for one in running) for name in running[0]}
@@ -473,23 +515,67 @@ class EmbeddedKafka:
 
         return collect(self._require_brokers())
 
+    def state_changes(
+        self,
+        topic: str | None = None,
+        *,
+        partition: int | None = None,
+        replicas: bool = False,
+        since: Mark | None = None,
+    ) -> list[StateChange]:
+        """What controllers did to partitions, and what they refused to do, oldest first.
+
+            mark = kafka.mark()
+            kafka.broker(kafka.leader_of("orders")).kill()
+            kafka.await_leader("orders")
+            election = kafka.state_changes("orders", since=mark)[-1]
+            assert (election.before, election.after) == ("OfflinePartition", "OnlinePartition")
+
+        These are the moves of Kafka's state machines, by Kafka's names. The last 50,000 are kept.
+
+        Args:
+            topic: only changes of this topic, which need not exist any more.
+            partition: only changes of this partition.
+            replicas: whether the moves of replicas are there as well.
+            since: only changes after this mark.
+
+        Raises:
+            ClusterClosed: the cluster is not running.
+        """
+        if topic is not None:
+            require_text("topic", topic)
+        if partition is not None:
+            require_int("partition", partition, least=0)
+        mark = _require_mark(since)
+        log = self._require_brokers().state_change_log
+        return [
+            change
+            for change in log.since(0 if mark is None else mark.number)
+            if topic in (None, change.topic)
+            and partition in (None, change.partition)
+            and (replicas or change.replica is None)
+        ]
+
     def mark(self) -> Mark:
-        """The present moment, for `requests(since=mark)`."""
+        """The present moment, for `requests(since=mark)` and `state_changes(since=mark)`."""
         return self._require_brokers().request_log.mark()
 
-    def client_config(self, user: str | None = None) -> dict[str, str]:
+    def client_config(
+        self, user: str | None = None, *, mechanism: str | None = None
+    ) -> dict[str, str]:
         """Settings for a client of librdkafka, such as those of confluent-kafka.
 
             Consumer({**kafka.client_config("job"), "group.id": "readers"})
 
         Args:
             user: whom to log in as. Default: as the cluster itself does, with all rights.
+            mechanism: how the user logs in, one of those in `Security`. Default: the first.
 
         Raises:
             ClusterClosed: no broker is running.
-            InvalidArgument: the credentials of this user are not known.
+            InvalidArgument: the credentials of this user are not known, or not for this mechanism.
         """
-        settings, servers = self._settings_for(user)
+        settings, servers = self._settings_for(user, mechanism)
         return {**settings.librdkafka, "bootstrap.servers": servers}
 
     @property
@@ -503,7 +589,7 @@ class EmbeddedKafka:
         made = prepared is not None and prepared.certificates is not None
         return str(prepared.directory) if prepared is not None and made else None
 
-    def java_properties(self, user: str | None = None) -> str:
+    def java_properties(self, user: str | None = None, *, mechanism: str | None = None) -> str:
         """Writes a properties file for Kafka's own tools and Java clients; returns its path.
 
             kafka-topics.sh --command-config FILE --bootstrap-server ...
@@ -512,28 +598,34 @@ class EmbeddedKafka:
 
         Args:
             user: whom to log in as. Default: as the cluster itself does, with all rights.
+            mechanism: how the user logs in, one of those in `Security`. Default: the first.
 
         Raises:
             ClusterClosed: no broker is running.
-            InvalidArgument: the credentials of this user are not known.
+            InvalidArgument: the credentials of this user are not known, or not for this mechanism.
         """
         from embedkafka.cluster.access.user_names import file_name  # most clusters need none
 
-        settings, servers = self._settings_for(user)
+        settings, servers = self._settings_for(user, mechanism)
         options = settings.spark_options.items()
         properties = {name.removeprefix("kafka."): value for name, value in options}
-        name = "cluster.properties" if user is None else f"users/{file_name(user, 'properties')}"
-        file = Path(self.scratch_dir("client-properties")) / name
-        file.parent.mkdir(exist_ok=True)
+        name = "cluster.properties" if user is None else file_name(user, "properties")
+        folder = "" if user is None else f"users/{(mechanism or '').lower()}"
+        file = Path(self.scratch_dir("client-properties")) / folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
         text = format_properties({"bootstrap.servers": servers, **properties})
         replace_private(file, text.encode())
         return str(file)
 
-    def _settings_for(self, user: str | None) -> "tuple[ClientSettings, str]":
+    def _settings_for(
+        self, user: str | None, mechanism: str | None = None
+    ) -> "tuple[ClientSettings, str]":
         """What a user's clients need, and the addresses they connect to."""
         from embedkafka.spark.client_settings import ClientSettings, translate_properties
 
         broker = self._running_broker()
+        if user is None and mechanism is not None:
+            raise InvalidArgument("mechanism is for a user's clients: name the user too")
         if user is None and not broker.is_secured:
             return ClientSettings(), self.bootstrap_servers
         from embedkafka.cluster.access.client_access import ClientAccess
@@ -542,10 +634,10 @@ class EmbeddedKafka:
         directory = self._resources.directory.path / "security"
         access = ClientAccess(self._prepared, directory, SystemFiles())
         if user is None:
-            listener, properties = broker.listeners.inter_broker, access.own(broker)
+            listener, properties = access.own(broker)
         else:
             require_text("user", user)
-            listener, properties = access.users_listener(broker), access.of_user(user, broker)
+            listener, properties = access.of_user(user, broker, mechanism)
         return translate_properties(properties), self.listeners[listener]
 
     def _running_broker(self) -> Broker:
@@ -731,6 +823,7 @@ class EmbeddedKafka:
             self.acls.replace((security.acls if security is not None else None) or ())
         if self._clients is not None:
             self._clients.forget_producer()  # it remembers topics that are gone
+        self._decoders.restore({})
         self._create_again(self._config.topics)
 
     def isolated(self) -> AbstractContextManager[object]:
@@ -753,11 +846,25 @@ class EmbeddedKafka:
 
         return find_connections(self._require_brokers(), listener)
 
-    def _remove_topics(self, names: Collection[str], listener: str | None) -> None:
-        """Deletes topics, so that clients of this listener that stay do not bring them back."""
+    def _remove_topics(self, names: Collection[str], listener: str | None = None) -> None:
+        """Deletes topics, so that clients that stay, of this listener, do not bring them back."""
         brokers = self._require_brokers()
+        for name in names:
+            self._on_deletion(name)
         with removing_topics(brokers, names, listener=listener):
             delete_topics(brokers, names)
+        for name in names:
+            self._decoders.set(name, None)
+
+    def _last_values(self, topic: str) -> list[bytes]:
+        """The values that reports and pages show, for another process that can decode them."""
+        from embedkafka.cluster.reports.report import last_values  # as above
+
+        return last_values(self._require_brokers(), topic)
+
+    def _show_values(self, topic: str, texts: Mapping[bytes, str]) -> None:
+        """From now on reports and pages show these values like this."""
+        self._decoders.set(topic, shown_as(texts))
 
     def _isolation(self) -> "Isolation":
         from embedkafka.cluster.restoring.isolation import Isolation  # most clusters need none
@@ -1175,6 +1282,7 @@ class EmbeddedKafka:
         partitions: int = 1,
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
+        decode: Decode | Mapping[str, object] | str | None = None,
     ) -> Topic:
         """Creates a topic; returns when every broker knows its leaders.
 
@@ -1184,6 +1292,9 @@ class EmbeddedKafka:
             replication: the number of replicas; by default `default.replication.factor`, which
                 is 1.
             config: topic settings by Kafka's names, such as `{"cleanup.policy": "compact"}`.
+            decode: how values that are neither text nor JSON are read, by assertions, reports and
+                `Message.decoded`: a function of a value's bytes, or an Avro schema as a mapping
+                or as JSON text.
 
         Raises:
             InvalidArgument: no topic can have this name.
@@ -1194,6 +1305,7 @@ class EmbeddedKafka:
         if name is None:
             name = f"topic-{self._require_brokers().rng.getrandbits(48):012x}"
         require_topic_name(name)
+        decoder = require_decoder(decode)
         spec = TopicSpec(
             partitions=partitions,
             replication=replication,
@@ -1201,20 +1313,28 @@ class EmbeddedKafka:
         )
         self._create({name: spec})
         self._require_clients().on_partitions(name, partitions)
+        self._decoders.set(name, decoder)
         return self._topic(name)
 
-    def existing_topic(self, name: str) -> Topic:
+    def existing_topic(
+        self, name: str, *, decode: Decode | Mapping[str, object] | str | None = None
+    ) -> Topic:
         """The handle of a topic that exists.
 
         Args:
             name: the topic's name.
+            decode: as for `topic`; by default the decoder that the topic has, if any.
 
         Raises:
             InvalidArgument: there is no such topic.
+            ConfigError: `decode` is neither a function nor an Avro schema.
         """
         require_text("name", name)
+        decoder = require_decoder(decode)
         if not self._is_forked:  # a child may write and read, and knows nothing of the cluster
             self._state.require_topic(name)
+        if decoder is not None:
+            self._decoders.set(name, decoder)
         return self._topic(name)
 
     def stream(
@@ -1321,6 +1441,7 @@ class EmbeddedKafka:
                 for_user=self._settings_for,
                 explain=self._explain,
                 exists=self._has_topic,
+                decoders=self._decoders,
             )
         return self._clients
 

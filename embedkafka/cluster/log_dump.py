@@ -53,6 +53,7 @@ from embedkafka.protocol.messages.internal import (
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.records.record import Record
 from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.shown_values import find_text, show_hex
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.txn.states import STATES_BY_NUMBER
 
@@ -165,16 +166,8 @@ def _plain_mapping(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain_bytes(value: bytes) -> object:
-    text = _find_text(value)
+    text = find_text(value)
     return {"base64": base64.b64encode(value).decode()} if text is None else text
-
-
-def _find_text(value: bytes) -> str | None:
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if all(c.isprintable() or c in "\t\n\r" for c in text) else None
 
 
 def _batch_text(batch: BatchFound) -> str:
@@ -231,9 +224,9 @@ def _fields_text(value: object) -> str:
 def _bytes_text(value: bytes | None) -> str:
     if value is None:
         return "null"
-    text = _find_text(value)
+    text = find_text(value)
     if text is None:
-        return value.hex(" ", -4)
+        return show_hex(value, None)
     return text if text.isprintable() and text else repr(text)
 
 

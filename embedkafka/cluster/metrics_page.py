@@ -25,6 +25,8 @@ class MetricsPage:
             def do_GET(self) -> None:
                 if not self.is_for_us:
                     self._reply(403, "this server has another name\n")
+                elif self.path == "/":
+                    self._reply(200, f"metrics for Prometheus are at {_PATH}\n")
                 elif self.path.partition("?")[0] != _PATH:
                     self._reply(404, f"see {_PATH}\n")
                 else:

@@ -14,6 +14,11 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def is_wildcard(host: str) -> bool:
+    """Whether to listen on `host` is to listen on all addresses of the machine."""
+    return host in ("0.0.0.0", "::")
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect; names other than `localhost` count as remote."""
     return host in ("localhost", "::1") or host.startswith("127.")

@@ -19,7 +19,18 @@ class EmbedKafkaError(Exception):
 
 
 class ConfigError(EmbedKafkaError):
-    """A setting does not exist, or its value is invalid."""
+    """A setting does not exist, or its value is invalid.
+
+    `problems` has a text for each, if there are several.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        count = len(problems)
+        listed = "".join(f"\n- {problem}" for problem in problems)
+        super().__init__(
+            problems[0] if count == 1 else f"{count} problems with the configuration:{listed}"
+        )
 
 
 class InvalidArgument(EmbedKafkaError, ValueError):

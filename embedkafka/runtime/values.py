@@ -6,8 +6,8 @@ compiles the constructor, and all classes share the other methods.
 
 To a type checker, `dataclass`, `field` and `replace` are those of `dataclasses`. At run time they
 support what this project needs: `slots=True`, with or without `frozen` and `kw_only`; defaults,
-`default_factory`, `repr=False`, `__post_init__`; no inheritance. Functions of `dataclasses` such as
-`asdict` accept these values.
+`default_factory`, `repr=False`, `compare=False`, `__post_init__`; no inheritance. Functions of
+`dataclasses` such as `asdict` accept these values.
 """
 
 import functools
@@ -41,6 +41,7 @@ class Parameter(NamedTuple):
     default: object = REQUIRED
     default_factory: Callable[[], object] | None = None
     repr: bool = True
+    compare: bool = True
 
 
 def make_class(
@@ -101,8 +102,8 @@ def _signature(source: Source, parameters: Mapping[str, Parameter], *, kw_only: 
 
 if not TYPE_CHECKING:
 
-    def field(*, default=REQUIRED, default_factory=None, repr=True):
-        return Parameter(default, default_factory, repr)
+    def field(*, default=REQUIRED, default_factory=None, repr=True, compare=True):
+        return Parameter(default, default_factory, repr, compare)
 
     def dataclass(*, slots, frozen=False, kw_only=False):
         assert slots, "values have slots"
@@ -116,6 +117,7 @@ def _declare(body: type[Any], *, frozen: bool, kw_only: bool) -> type[Any]:  # A
     assert body.__bases__ == (object,), f"{body.__qualname__} inherits: values do not"
     names = tuple(body.__annotations__)
     parameters = {name: _parameter(body, name) for name in names}
+    compared = tuple(name for name in names if parameters[name].compare)
 
     def compile_on_first_use(cls: type[Any], *args: object, **kwargs: object) -> object:
         compile_constructor(proper, draft, parameters, kw_only=kw_only)
@@ -126,7 +128,7 @@ def _declare(body: type[Any], *, frozen: bool, kw_only: bool) -> type[Any]:  # A
         "__parameters__": parameters,
         "__match_args__": () if kw_only else names,
         "__dataclass_fields__": _StandardFields(),
-        "__content__": operator.attrgetter(*(names or ("__class__",))),
+        "__content__": operator.attrgetter(*(compared or ("__class__",))),
         "__eq__": _equal,
         "__hash__": _hash if frozen else None,
         "__reduce__": _reduce,

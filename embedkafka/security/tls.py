@@ -29,6 +29,8 @@ _VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+_OLD_VERSIONS: Final = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
+"""Others that Java knows. OpenSSL lacks them, or offers them to clients of weak security only."""
 _CLIENT_AUTH: Final[Mapping[str, ssl.VerifyMode]] = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
@@ -206,13 +208,14 @@ def _rules(settings: SslSettings) -> Sequence[NameRule]:
 
 
 def _versions(names: Sequence[str]) -> list[ssl.TLSVersion]:
-    unknown = [name for name in names if name not in _VERSIONS]
-    if unknown or not names:
+    offered = [name for name in names if name in _VERSIONS]
+    unknown = [name for name in names if name not in (*_VERSIONS, *_OLD_VERSIONS)]
+    if unknown or not offered:
         raise ConfigError(
-            f"ssl.enabled.protocols: {', '.join(unknown) or 'empty'} is not supported, only "
-            f"{', '.join(_VERSIONS)}"
+            f"ssl.enabled.protocols: {', '.join(unknown or names) or 'empty'} is not supported, "
+            f"only {', '.join(_VERSIONS)}"
         )
-    return sorted(_VERSIONS[name] for name in names)
+    return sorted(_VERSIONS[name] for name in offered)
 
 
 def _load(context: ssl.SSLContext, pair: KeyPair) -> None:

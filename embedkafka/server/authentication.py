@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 _KAFKA: Final = "org.apache.kafka.common.security"
 _SCRAM_MODULE: Final = f"{_KAFKA}.scram.ScramLoginModule"
-_MODULES: Final[Mapping[str, str]] = {
+LOGIN_MODULES: Final[Mapping[str, str]] = {
     plain.MECHANISM: f"{_KAFKA}.plain.PlainLoginModule",
     **dict.fromkeys(HASHES, _SCRAM_MODULE),
     oauth_bearer.MECHANISM: f"{_KAFKA}.oauthbearer.OAuthBearerLoginModule",
@@ -145,6 +145,11 @@ class Authentication:
         user = self.own_login(listener)[1].options.get("username")
         return None if user is None else KafkaPrincipal(USER, user)
 
+    def mechanisms(self, listener: str) -> list[str]:
+        """What clients of a listener may log in with; nothing without SASL."""
+        found = self._settings.get(listener)
+        return [] if found is None else list(found.new_exchange)
+
     def plain_users(self, listener: str) -> dict[str, str]:
         """The passwords of a listener's users, if it enables PLAIN."""
         own = self._settings_of(self._config, listener)
@@ -240,13 +245,13 @@ class Authentication:
         user, password = module.options.get("username"), module.options.get("password")
         if not user or not password:
             raise ConfigError(
-                f"{_jaas_key(listener.name, mechanism)}: it needs username and password, with which"
+                f"{jaas_key(listener.name, mechanism)}: it needs username and password, with which"
                 " brokers log in to each other"
             )
         if mechanism == plain.MECHANISM:
             if _passwords(module).get(user) != password:
                 raise ConfigError(
-                    f"{_jaas_key(listener.name, mechanism)}: brokers log in to each other as "
+                    f"{jaas_key(listener.name, mechanism)}: brokers log in to each other as "
                     f"{user}, so it needs {_USER}{user} with the same password"
                 )
             return lambda _: plain_login(user, password)
@@ -298,7 +303,7 @@ def _kerberos_login(own: BrokerConfig, listener: str, module: LoginModule) -> Ne
     service = module.options.get("serviceName") or own.text("sasl.kerberos.service.name")
     if not service:
         raise ConfigError(
-            f"{_jaas_key(listener, GSSAPI)}: brokers log in to each other with GSSAPI, so it needs "
+            f"{jaas_key(listener, GSSAPI)}: brokers log in to each other with GSSAPI, so it needs "
             "serviceName, or sasl.kerberos.service.name must be set"
         )
     return new_kerberos_login(principal=principal, keytab=keytab, service=service)
@@ -309,7 +314,7 @@ def _kerberos_key(listener: str, module: LoginModule) -> tuple[str, str]:
     principal, keytab = module.options.get("principal", ""), module.options.get("keyTab", "")
     if not keytab or "@" not in principal:
         raise ConfigError(
-            f"{_jaas_key(listener, GSSAPI)}: it needs keyTab, and principal as kafka/host@REALM"
+            f"{jaas_key(listener, GSSAPI)}: it needs keyTab, and principal as kafka/host@REALM"
         )
     return principal, keytab
 
@@ -318,15 +323,15 @@ def _scram_login(mechanism: str, user: str, password: str, rng: random.Random) -
     return ScramLogin(mechanism, user, password, rng)
 
 
-def _login_module(own: BrokerConfig, listener: str, mechanism: str) -> LoginModule:
-    """The module that a listener's JAAS text names for a mechanism."""
-    wanted = _MODULES.get(mechanism)
+def find_login_module(own: BrokerConfig, listener: str, mechanism: str) -> LoginModule | None:
+    """The module that a listener's JAAS text names for a mechanism; None if there is no text."""
+    wanted = LOGIN_MODULES.get(mechanism)
     if wanted is None:
         raise ConfigError(
             f"sasl.enabled.mechanisms: there is no mechanism {mechanism}; choose from "
-            f"{', '.join(_MODULES)}"
+            f"{', '.join(LOGIN_MODULES)}"
         )
-    key = _jaas_key(listener, mechanism)
+    key = jaas_key(listener, mechanism)
     text = own.given.get(f"{mechanism.lower()}.sasl.jaas.config")
     if text is None:
         # Kafka takes no text without a mechanism. It is plain what is meant if the module fits.
@@ -336,13 +341,21 @@ def _login_module(own: BrokerConfig, listener: str, mechanism: str) -> LoginModu
         return module
     if module is not None and key != "sasl.jaas.config":
         raise ConfigError(f"{key}: {mechanism} needs the login module {wanted}, not {module.name}")
-    raise ConfigError(
-        f"{mechanism} on listener {listener} needs a login module: set "
-        f"{_jaas_key(listener, mechanism)}={wanted} required …;"
-    )
+    return None
 
 
-def _jaas_key(listener: str, mechanism: str) -> str:
+def _login_module(own: BrokerConfig, listener: str, mechanism: str) -> LoginModule:
+    module = find_login_module(own, listener, mechanism)
+    if module is None:
+        raise ConfigError(
+            f"{mechanism} on listener {listener} needs a login module: set "
+            f"{jaas_key(listener, mechanism)}={LOGIN_MODULES[mechanism]} required …;"
+        )
+    return module
+
+
+def jaas_key(listener: str, mechanism: str) -> str:
+    """The setting with the login module of a mechanism on one listener."""
     return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.controller.controller import Controller
+from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.service import GroupService
@@ -28,7 +29,7 @@ from embedkafka.net.authentication import NewAuthenticator, NewLogin
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import Connection, SocketServer
-from embedkafka.net.transport import Encrypt, Transport
+from embedkafka.net.transport import Encrypt, Transport, own_address
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     ControlledShutdownRequest,
@@ -48,12 +49,13 @@ from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.ports import ReplicaPorts
 from embedkafka.replica.strays import find_strays
-from embedkafka.runtime.addresses import LOOPBACK, format_address, is_loopback, parse_address
+from embedkafka.runtime.addresses import LOOPBACK, format_address, is_loopback, is_wildcard
 from embedkafka.runtime.clock import Clock, SystemClock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import ConfigError, Failures
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition, format_uuid
+from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass, field, replace
@@ -73,10 +75,12 @@ from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.definition import ConfigValue
 from embedkafka.server.config.dynamic import OF_QUOTAS, DynamicConfig
 from embedkafka.server.config.listeners import (
+    AS_SET,
     PLAINTEXT,
     Address,
     Listeners,
     NamedListener,
+    Placement,
     plan_listeners,
 )
 from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
@@ -108,6 +112,7 @@ _LOG = logging.getLogger(__name__)
 
 _TXN_APPEND_TIMEOUT_MS: Final = 5_000
 _FORWARDING: Final = "forwarding"
+_CONTROL_PLANE_QUEUED_MAX_REQUESTS: Final = 20  # Kafka's, and no setting there either
 
 PeerResolver = Callable[[BrokerId], ReplicaManager | None]
 """Finds the replicas of a broker in the same process, or None while it is down."""
@@ -126,9 +131,7 @@ class BrokerSpec:
     """
 
     id: BrokerId
-    host: str
-    port: int
-    """The port of the first listener for clients, unless it is 0."""
+    placement: Placement = AS_SET
     ports: Mapping[str, int] = field(default_factory=dict)
     """Ports for listeners that have none, by name."""
     control_host: str = LOOPBACK
@@ -145,11 +148,7 @@ class BrokerSpec:
 
     def listeners(self) -> Listeners:
         return plan_listeners(
-            self.config.given,
-            host=self.host,
-            control_host=self.control_host,
-            port=self.port,
-            ports=self.ports,
+            self.config.given, self.placement, control_host=self.control_host, ports=self.ports
         )
 
 
@@ -176,17 +175,22 @@ class Broker:
         ages: RecordAges | None = None,
         live_members: LiveMembers | None = None,
         auto_creation: AutoCreation | None = None,
+        state_change_log: StateChangeLog | None = None,
     ) -> None:
         """Calls `on_halt`, on any thread, when the last log directory has failed.
 
         Kafka ends its process then; the owner of this broker should end it too. Brokers whose clock
-        can be moved share their `ages`, and brokers that can be emptied their `live_members` and
-        `auto_creation`.
+        can be moved share their `ages`, brokers that can be emptied their `live_members` and
+        `auto_creation`, and the brokers of one process their `state_change_log`.
         """
         self.id = spec.id
         self.spec = spec
         self.listeners = spec.listeners()
+        self._own_addresses = {
+            one.host: own_address(one.host) for one in self.listeners.all if is_wildcard(one.host)
+        }
         self.cluster_id = ""
+        self.features_epoch = 0
         self.clock = clock
         self._failures = failures
         self._rng = rng
@@ -194,6 +198,7 @@ class Broker:
         self._find_peer = find_peer
         self._live_members = live_members or LiveMembers()
         self.auto_creation = auto_creation or AutoCreation()
+        self._state_change_log = state_change_log
         self._on_halt = on_halt
         self._zk_store = store
         self.zk = KafkaZk(store, clock)
@@ -222,8 +227,10 @@ class Broker:
         )
 
         self.tokens = self._make_tokens()
-        self.authentication = self._make_authentication(files)
-        self.encryption = self._make_encryption(files)
+        problems = Problems()
+        self.authentication = problems.attempt(lambda: self._make_authentication(files))
+        self.encryption = problems.attempt(lambda: self._make_encryption(files))
+        problems.raise_all()
         self._markers = self._channels_for("markers")
         self._verifications = self._channels_for("verification")
         self.forwarding = self._channels_for(_FORWARDING)
@@ -240,12 +247,25 @@ class Broker:
         handle: Handle = self._dispatcher.handle
         if around is not None:
             handle = around(handle, self.metadata)
-        self._channel = RequestChannel(
-            spec.config.integer("queued.max.requests"),
-            max_bytes=part_configs.queued_max_bytes(spec.config),
+        io_threads = spec.config.integer("num.io.threads")
+        self._pool = HandlerPool(
+            f"ek-b{self.id}-handler",
+            io_threads,
+            RequestChannel(
+                spec.config.integer("queued.max.requests"),
+                max_bytes=part_configs.queued_max_bytes(spec.config),
+            ),
+            handle,
+            failures,
         )
-        self._pool = self._make_pool(handle)
-        self._server = self._make_server(handle)
+        self._control_pool = HandlerPool(
+            f"ek-b{self.id}-control-handler",
+            min(io_threads, 1),
+            RequestChannel(_CONTROL_PLANE_QUEUED_MAX_REQUESTS),
+            handle,
+            failures,
+        )
+        self._server = self._make_server()
 
     # -- lifecycle
 
@@ -258,6 +278,7 @@ class Broker:
         self.config.state_facts(self._facts())
         self.zk.make_persistent_paths()
         self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
+        self.features_epoch = self.zk.features_epoch()
         if self.tokens is not None:
             self.tokens.load(self._background)
             interval_ms = self.spec.config.integer("delegation.token.expiry.check.interval.ms")
@@ -281,6 +302,7 @@ class Broker:
         self.groups.start(partition_count=self._count_partitions(GROUP_METADATA_TOPIC))
         self.txns.start(partition_count=self._count_partitions(TRANSACTION_STATE_TOPIC))
         self._pool.start()
+        self._control_pool.start()
         self._server.start()
         self._on_broker_config(self.config.broker)
         info = self._info()
@@ -294,6 +316,7 @@ class Broker:
             config=part_configs.controller_config(self.config.broker, self.listeners),
             scheduler=self._background,
             connect=self._connect,
+            state_change_log=self._state_change_log,
         )
 
     def stand_for_election(self) -> None:
@@ -363,8 +386,8 @@ class Broker:
         self._coordinator.stop(drain=leave)
         if leave:
             self._server.stop()
-        self._channel.close()
-        self._pool.join()
+        self._pool.close()
+        self._control_pool.close()
         self._background.shutdown()
         self.conversions.shutdown()
         self.logs.stop_cleaning()
@@ -406,18 +429,32 @@ class Broker:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where clients connect, as `host:port`, by listener."""
+        """Where clients connect, as `host:port`, by listener.
+
+        A listener on all addresses of the machine is where it says that it is.
+        """
         return {
-            listener.name: format_address(listener.host, self.port(listener.name))
-            for listener in self.listeners.clients
+            one.name: format_address(self._host_of(one), self.port(one.name))
+            for one in self.listeners.clients
         }
+
+    @property
+    def advertised(self) -> dict[str, str]:
+        """What clients learn from the listeners that are advertised, as `host:port`, by name."""
+        found = [self._advertised(one) for one in self.listeners.clients if one.advertised]
+        return {one.name: format_address(one.host, one.port) for one in found}
+
+    def local_hosts(self) -> dict[int, str]:
+        """The host at which this process reaches each port, whatever clients are given."""
+        loopback = {"0.0.0.0": LOOPBACK, "::": "::1"}
+        return {self.port(one.name): loopback.get(one.host, one.host) for one in self.listeners.all}
 
     def make_client(self, client_id: str, **options: float) -> BrokerClient:
         """A client of this broker that logs in as brokers do; not a link between brokers."""
         listener = self.listeners.inter_broker
-        host, port = parse_address(self.addresses[listener])
+        port = self.port(listener)
         return BrokerClient(
-            host,
+            self.local_hosts()[port],
             port,
             SystemClock(),
             client_id,
@@ -655,27 +692,17 @@ class Broker:
         if self._quotas.is_active != was_active:
             self._dispatcher.load = self._handler_loader()
 
-    def _make_pool(self, handle: Handle) -> HandlerPool:
-        return HandlerPool(
-            f"ek-b{self.id}-handler",
-            self.spec.config.integer("num.io.threads"),
-            self._channel,
-            handle,
-            self._failures,
-        )
-
-    def _make_server(self, handle: Handle) -> SocketServer:
-        """Without handler threads, processors handle requests themselves."""
+    def _make_server(self) -> SocketServer:
         spec = self.spec
         return SocketServer(
             part_configs.server_config(
                 spec.config, self.listeners, self._find_authenticators, self._find_encrypt
             ),
-            self._channel if spec.config.integer("num.io.threads") else handle,
+            self._pool.sink,
             self.clock,
             self._failures,
             self.id,
-            control_handle=handle,
+            control_handle=self._control_pool.sink,
             transport=self._transport,
         )
 
@@ -863,9 +890,15 @@ class Broker:
         assert given is not None, f"{listener.name} is not advertised"
         return Address(
             name=listener.name,
-            host=given.host or listener.host,
+            host=given.host or self._own_addresses.get(listener.host, listener.host),
             port=given.port or self.port(listener.name),
         )
+
+    def _host_of(self, listener: NamedListener) -> str:
+        if listener.host not in self._own_addresses:
+            return listener.host
+        told = listener.advertised
+        return (told.host if told else "") or self._own_addresses[listener.host]
 
     def _info(self) -> BrokerInfo:
         return BrokerInfo(

@@ -24,9 +24,11 @@ from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.zk import paths
+from embedkafka.zk.payloads import NO_FEATURES
 from tests.cluster.traffic import make_producer, send
 from tests.doubles.own_threads import OwnThreads
 from tests.wire.clients import eventually
+from tests.wire.raw_client import RawClient
 
 VERBS = {
     BrokerState.RUNNING: "start",
@@ -298,3 +300,19 @@ def test_a_broker_that_has_just_started_calls_no_topic_unknown() -> None:
         assert [topic.error_code for topic in answer.result(30).topics] == [ErrorCode.NONE]
         starting.result(30)
         client.close()
+
+
+def test_the_epoch_of_the_features_is_the_version_of_their_znode() -> None:
+    with EmbeddedKafka() as kafka:
+        assert features_epoch(kafka) == 0
+        zk = kafka.broker(1)._lifecycle.require_broker().zk
+        zk.store.set(paths.FEATURE, NO_FEATURES)
+        kafka.broker(1).restart()
+        assert features_epoch(kafka) == 1
+
+
+def features_epoch(kafka: EmbeddedKafka) -> int:
+    host, port = parse_address(kafka.bootstrap_servers)
+    asking = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+    with RawClient(host, port) as raw:
+        return int(raw.call(asking, 4).finalized_features_epoch)

@@ -43,7 +43,8 @@ def may_log_in(kafka: EmbeddedKafka, user: str) -> bool:
 
 CHANGES: dict[str, Callable[[EmbeddedKafka], object]] = {
     "revoke": lambda kafka: kafka.logins.revoke("job"),
-    "another password": lambda kafka: kafka.logins.set_password("job", "other", "SCRAM-SHA-256"),
+    "another password": lambda kafka: kafka.logins.set_password("job", "other"),
+    "another user": lambda kafka: kafka.logins.set_password("intruder", "x"),
     "expire certificates": lambda kafka: kafka.logins.expire_certificates(),
 }
 
@@ -51,7 +52,7 @@ CHANGES: dict[str, Callable[[EmbeddedKafka], object]] = {
 @pytest.mark.parametrize(
     ("protocol", "mechanism", "changes"),
     [
-        ("SASL_PLAINTEXT", "SCRAM-SHA-256", ["revoke", "another password"]),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256", ["revoke", "another password", "another user"]),
         ("SASL_SSL", "PLAIN", ["revoke", "expire certificates"]),
     ],
 )
@@ -64,9 +65,7 @@ def test_logins_of_the_block_are_undone(protocol: str, mechanism: str, changes: 
             with kafka.isolated():
                 CHANGES[change](kafka)
             assert may_log_in(kafka, "job"), change
-        with kafka.isolated():
-            kafka.logins.set_password("intruder", "x")
-        assert kafka._require_brokers().zk.overrides() == settings
+            assert kafka._require_brokers().zk.overrides() == settings
 
 
 def test_a_password_that_was_revoked_before_the_block_stays_revoked() -> None:

@@ -1,19 +1,21 @@
 """A cluster leaves no trace, and reports failures inside it."""
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import BackgroundFailure, ConfigError, EmbeddedKafka, EmbedKafkaError, TopicSpec
+from embedkafka.runtime.addresses import parse_address
 from tests.cluster.footprint import our_directories
 from tests.doubles.own_threads import OwnThreads
-from tests.java_tools.ports import free_ports
+from tests.java_tools.ports import free_row
 
 
 @pytest.fixture(autouse=True)
@@ -79,17 +81,38 @@ def test_a_topic_that_exists_is_an_error_that_names_it() -> None:
             kafka.topic("prices", config={"retention": 1})
 
 
-def test_brokers_use_the_ports_from_a_fixed_one_on() -> None:
-    for _ in range(20):
-        (port,) = free_ports(1)
-        try:
-            kafka = EmbeddedKafka(brokers=2, port=port).start()
-        except ConfigError:  # another program uses one of the two
-            continue
-        with closing(kafka):
-            assert kafka.bootstrap_servers == f"127.0.0.1:{port},127.0.0.1:{port + 1}"
-        return
-    pytest.fail("there were never two free ports")
+def test_brokers_use_the_ports_from_a_fixed_one_on_whatever_happens_to_them() -> None:
+    port = free_row(3)
+    addresses = ",".join(f"127.0.0.1:{port + place}" for place in range(3))
+    with EmbeddedKafka(brokers=3, port=port) as kafka:
+        assert kafka.bootstrap_servers == addresses
+        filled = kafka.snapshot()
+        with kafka.isolated():
+            kafka.broker(1).kill()
+            kafka.broker(1).start()
+            kafka.broker(2).restart()
+            assert kafka.bootstrap_servers == addresses
+            kafka.broker(3).kill()
+            kafka.broker(1).pause()
+        assert kafka.bootstrap_servers == addresses
+        kafka.broker(1).kill()
+        kafka.restore(filled)
+        assert kafka.bootstrap_servers == addresses
+        kafka.broker(2).stop()
+        kafka.reset()
+        assert kafka.bootstrap_servers == addresses
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_dead_brokers_address_refuses_at_once_and_its_connections_end(end: str) -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        address = parse_address(kafka.broker(1).address)
+        with socket.create_connection(address, timeout=10) as connection:
+            getattr(kafka.broker(1), end)()
+            with suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=10)
 
 
 def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker() -> None:

@@ -1,5 +1,6 @@
 """The addresses that brokers listen on, and who can reach them."""
 
+import errno
 import socket
 from pathlib import Path
 from typing import Any
@@ -7,22 +8,25 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from embedkafka import EmbeddedKafka
+from embedkafka import EmbeddedKafka, Security
 from embedkafka.net.client import BrokerClient
+from embedkafka.net.transport import own_address
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, UpdateMetadataRequest
-from embedkafka.runtime.addresses import parse_address
+from embedkafka.protocol.messages.topics import ElectLeadersRequest
+from embedkafka.runtime.addresses import format_address, is_wildcard, parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from tests.cluster.traffic import make_producer, send
+from tests.wire.raw_client import RawClient
 
 # A server on all addresses answers here too; a server on 127.0.0.1 does not.
 ELSEWHERE = "127.0.0.2"
 TIMEOUT_S = 10.0
 
 
-@pytest.mark.parametrize("host", ["::1", "0.0.0.0", "localhost"])
+@pytest.mark.parametrize("host", ["::1", "0.0.0.0", "::", "localhost"])
 def test_clients_use_a_cluster_on_any_address(host: str) -> None:
     with EmbeddedKafka(brokers=2, host=host) as kafka:
         orders = kafka.topic("orders", partitions=2, replication=2)
@@ -37,8 +41,58 @@ def test_clients_use_a_cluster_on_any_address(host: str) -> None:
         ]
         addresses = [kafka.broker(broker_id).address for broker_id in (1, 2)]
         assert kafka.bootstrap_servers == ",".join(addresses)
-        assert {parse_address(address)[0] for address in addresses} == {host}
+        told = own_address(host) if is_wildcard(host) else host
+        assert {parse_address(address)[0] for address in addresses} == {told}
+        assert brokers_known_to(kafka.bootstrap_servers) == set(addresses)
+        assert kafka.advertised == kafka.listeners
         assert "does not answer" not in kafka.report()
+
+
+def test_a_machine_without_a_network_is_reached_on_loopback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def has_no_route(self: socket.socket, address: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    class Alone(socket.socket):
+        connect = has_no_route
+
+    monkeypatch.setattr(socket, "socket", Alone)
+    assert [own_address(host) for host in ("0.0.0.0", "::")] == ["127.0.0.1", "::1"]
+
+
+ELSEWHERE_ONLY = "kafka.invalid"  # no machine can resolve it
+
+
+def test_brokers_find_each_other_whatever_clients_are_given() -> None:
+    with EmbeddedKafka(brokers=2, host="0.0.0.0", advertise=ELSEWHERE_ONLY) as kafka:
+        kafka.topic("orders", replication=2)
+        first, second = (parse_address(kafka.broker(number).address)[1] for number in (1, 2))
+        assert kafka.advertised == {
+            "PLAINTEXT": f"{ELSEWHERE_ONLY}:{first},{ELSEWHERE_ONLY}:{second}"
+        }
+        assert brokers_known_to(f"127.0.0.1:{first}") == set(
+            kafka.advertised["PLAINTEXT"].split(",")
+        )
+        for port in (first, second):  # one of the two asks the other, which is the controller
+            with RawClient("127.0.0.1", port) as raw:
+                assert raw.call(ElectLeadersRequest(topic_partitions=None)).error_code == 0
+
+
+def test_certificates_have_the_names_that_clients_are_given() -> None:
+    settings: dict[str, Any] = {"security": Security(users={"alice": "a-secret"})}
+    for advertise in (None, "localhost"):
+        with EmbeddedKafka(host="0.0.0.0", advertise=advertise, **settings) as kafka:
+            admin = AdminClient({**kafka.client_config("alice")})
+            brokers = admin.list_topics(timeout=30).brokers.values()
+            assert [broker.host for broker in brokers] == [advertise or own_address("0.0.0.0")]
+
+
+def test_a_listener_that_is_not_advertised_has_no_address_for_clients() -> None:
+    config = {**TWO_LISTENERS, "advertised.listeners": "CLIENTS://localhost:0"}
+    with EmbeddedKafka(config=config) as kafka:
+        assert list(kafka.listeners) == ["CLIENTS", "INTERNAL"]
+        assert list(kafka.advertised) == ["CLIENTS"]
 
 
 TWO_LISTENERS = {
@@ -81,7 +135,7 @@ def test_a_port_of_the_second_listener_in_use_is_named() -> None:
 def brokers_known_to(bootstrap_servers: str) -> set[str]:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     brokers = admin.list_topics(timeout=30).brokers.values()
-    return {f"{broker.host}:{broker.port}" for broker in brokers}
+    return {format_address(broker.host, broker.port) for broker in brokers}
 
 
 def test_an_ipv6_address_is_bracketed() -> None:

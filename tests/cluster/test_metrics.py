@@ -155,7 +155,7 @@ def test_nothing_is_counted_before_the_first_question() -> None:
 def test_a_wrong_name_is_corrected(kafka: EmbeddedKafka) -> None:
     with pytest.raises(InvalidArgument, match="did you mean 'MessagesInPerSec'"):
         kafka.metrics().total("MessageInPerSec")
-    assert {metric.name for metric in kafka.metrics()} <= NAMES
+    assert {metric.name for metric in kafka.metrics()} <= NAMES.keys()
 
 
 def test_prometheus_reads_the_page(kafka: EmbeddedKafka) -> None:
@@ -165,13 +165,23 @@ def test_prometheus_reads_the_page(kafka: EmbeddedKafka) -> None:
         with urllib.request.urlopen(page.url) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             text = answer.read().decode()
+        with urllib.request.urlopen(page.url.replace("/metrics", "/")) as answer:
+            assert answer.read() == b"metrics for Prometheus are at /metrics\n"
         with pytest.raises(urllib.error.HTTPError, match="404") as refused:
-            urllib.request.urlopen(page.url.replace("/metrics", "/"))
+            urllib.request.urlopen(page.url.replace("/metrics", "/metric"))
         refused.value.close()  # it is an answer, too, and holds its socket
     finally:
         page.close()
+    named = set()
     for line in text.splitlines():
-        assert re.fullmatch(r'# TYPE \w+ (counter|gauge)|\w+\{(\w+="[^"]*",?)*\} [-+.\de]+', line)
+        assert re.fullmatch(
+            r"# HELP \w+ [^\\]+\.|# TYPE \w+ (counter|gauge)|"
+            r'\w+\{(\w+="[^"]*",?)*\} [-+.\de]+',
+            line,
+        )
+        named.add(re.split(r"[ {]", line.removeprefix("# HELP ").removeprefix("# TYPE "))[0])
+    for name in named:
+        assert re.search(rf"^# HELP {name} .+\n# TYPE {name} .+\n{name}\{{", text, re.MULTILINE)
     assert re.search(
         r'kafka_server_brokertopicmetrics_messagesin_total\{broker="1",topic="a-b"\} 1', text
     )

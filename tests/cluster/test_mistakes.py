@@ -81,6 +81,12 @@ CONSTRUCTIONS: list[tuple[dict[str, Any], str]] = [
     ({"racks": ["a"], "brokers": 2}, r"one entry for each of the 2 brokers, got 1: \['a'\]"),
     ({"zookeeper": ""}, r"zookeeper must be text"),
     ({"zookeeper": 2181}, r"zookeeper must be text .* got 2181"),
+    ({"durability": "fsync"}, r'durability must be "kill" or "power", got \'fsync\''),
+    ({"durability": "power"}, r'durability="power" needs data_dir='),
+    (
+        {"durability": "power", "data_dir": "d", "config": {"log.flush.interval.messages": 9}},
+        r'durability="power" syncs every write: remove log.flush.interval.messages=9, or take',
+    ),
     ({"log_dirs": 0}, r"log_dirs must be .* got 0"),
     ({"log_dirs": "2"}, r"log_dirs must be .* got '2'"),
     ({"seed": "seven"}, r"seed must be a whole number, got 'seven'"),
@@ -138,6 +144,11 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     EmbeddedKafka.await_compaction: [
         (lambda kafka: kafka.await_compaction("payments"), "no topic 'payments'"),
         (lambda kafka: kafka.await_compaction("orders"), "orders is not compacted"),
+    ],
+    EmbeddedKafka.state_changes: [
+        (lambda kafka: kafka.state_changes(1), "topic must be text"),
+        (lambda kafka: kafka.state_changes(partition=-1), "partition must be .* got -1"),
+        (lambda kafka: kafka.state_changes(since=1), "since must be"),
     ],
     EmbeddedKafka.requests: [
         (lambda kafka: kafka.requests("fetsh"), r"no Kafka API 'FETSH': did you mean FETCH\?"),

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import Acl, EmbeddedKafka, InvalidArgument, Security
-from embedkafka.cluster.access.security import BROKERS_USER
+from embedkafka.cluster.access.sasl_settings import BROKERS_USER
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.properties import parse_properties
 from embedkafka.spark.client_settings import translate_properties

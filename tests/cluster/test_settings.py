@@ -331,8 +331,8 @@ PROBES: Final[Mapping[str, Probe]] = {
     "producer.purgatory.purge.interval.requests": (
         lambda broker: broker.replicas.waiters.produce._purge_interval
     ),
-    "queued.max.request.bytes": lambda broker: broker._channel.max_bytes,
-    "queued.max.requests": lambda broker: broker._channel.capacity,
+    "queued.max.request.bytes": lambda broker: broker._pool._channel.max_bytes,
+    "queued.max.requests": lambda broker: broker._pool._channel.capacity,
     "quota.window.num": limits("rate_windows"),
     "quota.window.size.seconds": times(1000, limits("rate_window_ms")),
     "replica.alter.log.dirs.io.max.bytes.per.second": (
@@ -581,6 +581,7 @@ TESTED_ELSEWHERE: Final = {
     "authorizer.class.name": "tests/cluster/test_acls.py",
     "controller.quota.window.num": "tests/unit/security/quotas/test_client_quotas.py",
     "controller.quota.window.size.seconds": "tests/unit/security/quotas/test_client_quotas.py",
+    "inter.broker.protocol.version": "tests/cluster/test_replication_by_wire.py",
     "super.users": "tests/unit/security/acl/test_authorizer.py",
 }
 

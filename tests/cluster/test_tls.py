@@ -1,6 +1,7 @@
 """Clusters whose listeners speak TLS, with stock clients."""
 
 import logging
+import socket
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from embedkafka import EmbeddedKafka, Security
+from embedkafka import ConfigWarning, EmbeddedKafka, Security
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.security.certificates import CertificateAuthority
@@ -186,3 +187,41 @@ def test_clients_cannot_connect_while_the_certificate_has_expired() -> None:
         kafka.logins.expire_certificates()
         kafka.reset()
         assert admin.list_topics(timeout=TIMEOUT_S).brokers
+
+
+OLD_AND_NEW = ["TLSv1.2", "TLSv1.1", "TLSv1"]
+
+
+def test_versions_that_are_too_old_are_left_out_with_a_warning(files: Path) -> None:
+    config = settings(files, **{"ssl.enabled.protocols": OLD_AND_NEW})
+    with pytest.warns(
+        ConfigWarning, match=r"protocols goes without TLSv1\.1, TLSv1: only TLSv1\.2"
+    ):
+        kafka = EmbeddedKafka(config=config)
+    trusting = ssl.create_default_context(cafile=str(files / "ca.pem"))
+    with kafka:
+        host, port = parse_address(kafka.bootstrap_servers)
+        with (
+            socket.create_connection((host, port), TIMEOUT_S) as plain,
+            trusting.wrap_socket(plain, server_hostname=host) as connected,
+        ):
+            assert connected.version() == "TLSv1.2"
+
+
+@pytest.mark.filterwarnings("ignore::embedkafka.ConfigWarning")
+@pytest.mark.parametrize("versions", ["TLSv1.1,TLSv1", "TLSv1.2,TLSv9", "TLSv1.2,tlsv1.3"])
+def test_versions_that_leave_none_or_that_nobody_knows_are_refused(
+    files: Path, versions: str
+) -> None:
+    config = settings(files, **{"ssl.enabled.protocols": versions})
+    with pytest.raises(ConfigError, match=r"ssl\.enabled\.protocols: .* is not supported, only"):
+        EmbeddedKafka(config=config).start()
+
+
+def test_problems_with_certificates_and_logins_are_in_one_error() -> None:
+    config = {"listeners": "SASL_SSL://:0", "security.inter.broker.protocol": "SASL_SSL"}
+    with pytest.raises(ConfigError) as refused:
+        EmbeddedKafka(config=config).start()
+    login, certificate = refused.value.problems
+    assert "sasl" in login
+    assert "set ssl.keystore.location" in certificate

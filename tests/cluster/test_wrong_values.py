@@ -32,6 +32,10 @@ from embedkafka import (
     PageServer,
     Security,
 )
+from embedkafka.spark.scripts.inside import ScriptInside
+from embedkafka.spark.scripts.programs import require_program
+from embedkafka.spark.scripts.redirections import Redirections
+from embedkafka.spark.scripts.running import RunningScript
 
 pytestmark = pytest.mark.timeout(120)  # nothing here waits: a call that hangs is a fault
 
@@ -88,6 +92,7 @@ GOOD: Mapping[str, Any] = {
     "offset": 0,
     "operation": "READ",
     "password": "secret",
+    "script": len,
     "timeout_s": 0,
     "topic": "orders",
     "user": "alice",
@@ -111,6 +116,17 @@ OBJECTS: Mapping[type, Callable[[EmbeddedKafka], object]] = {
     embedkafka.Topic: lambda kafka: kafka.existing_topic("orders"),
     embedkafka.explore.Options: lambda kafka: embedkafka.explore.Options(
         bootstrap_servers="b:1", directory="d"
+    ),
+    embedkafka.spark.RunningScript: lambda kafka: RunningScript(
+        ScriptInside(
+            require_program(len),
+            lambda: None,
+            Redirections(directory=Path("d"), addresses=str),
+            arguments=[],
+            environment={},
+        ),
+        timeout_s=0,
+        on_end=lambda: None,
     ),
 }
 """How to come by an object of each class that has methods with parameters."""
@@ -160,12 +176,19 @@ def subjects() -> Iterator[Subject]:
             yield of_function(public, None)
         elif dataclasses.is_dataclass(public) and hasattr(public, "__post_init__"):
             fields = {field.name: field.type for field in dataclasses.fields(public)}
-            yield Subject(public, None, fields, frozenset())
+            yield Subject(public, None, fields, frozenset(required_fields(public)))
         for name, member in vars(public).items():
             if isinstance(member, classmethod | staticmethod) and not name.startswith("_"):
                 yield of_function(getattr(public, name), None)
             elif inspect.isfunction(member) and not name.startswith("_"):
                 yield of_function(member, public)
+
+
+def required_fields(public: Any) -> Iterator[str]:
+    """Any: a class of values."""
+    for field in dataclasses.fields(public):
+        if field.default is field.default_factory is dataclasses.MISSING:
+            yield field.name
 
 
 def of_function(function: Callable[..., object], cls: type | None) -> Subject:

@@ -34,6 +34,7 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "KIP-848: groups have settings since 4.0": {
         "test_group_configs.py": (
             "test_a_group_shows_the_brokers_settings_until_it_has_its_own",
+            "test_a_group_has_every_setting_of_kafka_for_consumer_groups",
             "test_altering_replaces_all_settings_of_a_group",
             "test_every_broker_hears_of_a_groups_settings",
             "test_groups_have_names_and_their_settings_are_no_lists",
@@ -43,6 +44,8 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "test_settings_that_cannot_be_are_refused[apache-settings2-",
             "test_settings_that_cannot_be_are_refused[apache-settings3-",
             "test_settings_that_cannot_be_are_refused[apache-settings4-",
+            "test_settings_that_cannot_be_are_refused[apache-settings6-",
+            "test_settings_that_cannot_be_are_refused[apache-settings7-",
         ),
     },
     "KIP-890: transactions of version 2 came with 4.0": {

@@ -87,11 +87,7 @@ class SaslCluster:
 
     def add_user(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
         """Gives a user a SCRAM credential and waits until the broker knows it."""
-        number, algorithm = SCRAM[mechanism]
-        salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), b"salt", 4096)
-        upsertion = AlterUserScramCredentialsRequest.Upsertion(
-            name=user, mechanism=number, iterations=4096, salt=b"salt", salted_password=salted
-        )
+        upsertion = scram_upsertion(user, password, mechanism)
         request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
         with self.connect("PLAINTEXT") as client:
             (result,) = client.call(request).results
@@ -127,6 +123,16 @@ def running(kind: str, config: Mapping[str, object], version: str) -> Iterator[S
     listening = ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *names))
     with EmbeddedKafka(config={**config, **SETTINGS, "listeners": listening}) as kafka:
         yield SaslCluster(kind=kind, listeners=kafka.listeners)
+
+
+def scram_upsertion(
+    user: str, password: str, mechanism: str
+) -> AlterUserScramCredentialsRequest.Upsertion:
+    number, algorithm = SCRAM[mechanism]
+    salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), b"salt", 4096)
+    return AlterUserScramCredentialsRequest.Upsertion(
+        name=user, mechanism=number, iterations=4096, salt=b"salt", salted_password=salted
+    )
 
 
 def handshake(client: RawClient, mechanism: str, version: int = 1) -> Any:  # Any: the response

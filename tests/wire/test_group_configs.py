@@ -23,10 +23,13 @@ SET, DELETE, APPEND = range(3)
 # The source of a value, as on the wire.
 STATIC_BROKER, DEFAULT, GROUP_CONFIG = 4, 5, 8
 SESSION: Final = "consumer.session.timeout.ms"
+ASSIGNMENT: Final = "consumer.assignment.interval.ms"
 HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 
 
-def described(raw: RawClient, group: str, keys: Sequence[str] = (SESSION, HEARTBEAT)) -> Answer:
+def described(
+    raw: RawClient, group: str, keys: Sequence[str] | None = (SESSION, HEARTBEAT)
+) -> Answer:
     resource = DescribeConfigsRequest.Resource(
         resource_type=GROUP, resource_name=group, configuration_keys=keys
     )
@@ -78,6 +81,20 @@ def test_a_group_shows_the_brokers_settings_until_it_has_its_own(
     eventually(lambda: shown(raw, group)[SESSION] == ("45000", DEFAULT), "the default is shown")
 
 
+def test_a_group_has_every_setting_of_kafka_for_consumer_groups(raw: RawClient, group: str) -> None:
+    names = {entry.name for entry in described(raw, group, keys=None).configs}
+    assert {name for name in names if name.startswith("consumer.")} == {
+        ASSIGNMENT,
+        HEARTBEAT,
+        SESSION,
+    }
+    (interval,) = described(raw, group, [ASSIGNMENT]).configs
+    assert (interval.value, interval.config_source, interval.read_only) == ("1000", DEFAULT, False)
+    answer = change(raw, group, SET, consumer_assignment_interval_ms="500")
+    assert answer.error_code == ErrorCode.NONE
+    eventually(lambda: described(raw, group, [ASSIGNMENT]).configs[0].value == "500", "it is shown")
+
+
 def test_altering_replaces_all_settings_of_a_group(raw: RawClient, group: str) -> None:
     change(raw, group, SET, consumer_heartbeat_interval_ms="200")
     resource = AlterConfigsRequest.Resource(
@@ -102,6 +119,8 @@ def test_altering_replaces_all_settings_of_a_group(raw: RawClient, group: str) -
         ({"consumer_session_timeout_ms": "9999999"}, ErrorCode.INVALID_CONFIG, "must be less than"),
         ({"consumer_heartbeat_interval_ms": "1"}, ErrorCode.INVALID_CONFIG, "must be greater than"),
         ({"consumer_session_timeout_ms": None}, ErrorCode.INVALID_REQUEST, "Null value"),
+        ({"consumer_assignment_interval_ms": "-1"}, ErrorCode.INVALID_CONFIG, "must be at least 0"),
+        ({"consumer_assignment_interval_ms": "20000"}, ErrorCode.INVALID_CONFIG, "max.assignment"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(

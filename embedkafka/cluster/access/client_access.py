@@ -8,19 +8,15 @@ Not here: the same for librdkafka and Spark (`spark.client_settings` translates)
 from collections.abc import Mapping
 from pathlib import Path
 
-from embedkafka.cluster.access.security import (
-    BROKERS_USER,
-    LOGIN_MODULES,
-    PreparedSecurity,
-    find_password,
-    login_module,
-    user_key,
-)
+from embedkafka.cluster.access.sasl_settings import BROKERS_USER, SUBJECT, login_module
+from embedkafka.cluster.access.security import PreparedSecurity, user_key
+from embedkafka.runtime.arguments import shown
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.temporary import replace_private
 from embedkafka.security.key_stores import KeyPair
 from embedkafka.security.sasl.jaas import LoginModule
+from embedkafka.server.authentication import LOGIN_MODULES
 from embedkafka.server.broker import Broker
 from embedkafka.server.config.listeners import PLAINTEXT, NamedListener
 
@@ -35,8 +31,8 @@ class ClientAccess:
         self._directory = directory
         self._files = files
 
-    def own(self, broker: Broker) -> Properties:
-        """Those of the library's own clients, for the listener that brokers use."""
+    def own(self, broker: Broker) -> tuple[str, Properties]:
+        """Those of the library's own clients, after the name of the listener that brokers use."""
         name = broker.listeners.inter_broker
         listener = next(one for one in broker.listeners.clients if one.name == name)
         properties = self._for_listener(broker, listener)
@@ -47,23 +43,35 @@ class ClientAccess:
         if listener.speaks_tls:
             assert broker.encryption is not None
             properties |= self._key_store("brokers.pem", broker.encryption.key_pair(name))
-        return properties
+        return name, properties
 
-    def of_user(self, user: str, broker: Broker) -> Properties:
-        """Those of a user, for the first listener that asks who clients are."""
-        listener = self._users_listener(broker)
-        properties = self._for_listener(broker, listener)
-        if listener.protocol == "SSL":
-            return properties | self._certificate(user)
+    def of_user(
+        self, user: str, broker: Broker, mechanism: str | None = None
+    ) -> tuple[str, Properties]:
+        """Those of a user, after the name of the first listener with this way to log in.
+
+        Without a mechanism it is the first of the cluster's.
+        """
+        secured = self._secured_listeners(broker)
+        if secured[0].protocol == "SSL":
+            if mechanism is not None:
+                raise InvalidArgument("this cluster has no mechanisms: clients show certificates")
+            return secured[0].name, self._for_listener(broker, secured[0]) | self._certificate(user)
         assert broker.authentication is not None
-        mechanism, options = self._credentials(user, broker, listener)
-        return properties | _login(mechanism, options)
+        known = ["PLAIN"] if self._prepared is None else self._prepared.security.mechanisms
+        wanted = known[0] if mechanism is None else mechanism
+        if wanted not in known:
+            raise InvalidArgument(
+                f"mechanism must be one of {', '.join(known)}, got {shown(mechanism)}"
+            )
+        enabled = broker.authentication.mechanisms
+        having = (one for one in secured if wanted in enabled(one.name))
+        listener = next(having, secured[0])
+        options = self._credentials(user, broker, listener, wanted)
+        return listener.name, self._for_listener(broker, listener) | _login(wanted, options)
 
-    def users_listener(self, broker: Broker) -> str:
-        """The name of the listener that `of_user` is for."""
-        return self._users_listener(broker).name
-
-    def _users_listener(self, broker: Broker) -> NamedListener:
+    def _secured_listeners(self, broker: Broker) -> list[NamedListener]:
+        """Those of `security`'s protocol come first."""
         clients = broker.listeners.clients
         secured = [one for one in clients if one.protocol != PLAINTEXT]
         if not secured:
@@ -72,7 +80,7 @@ class ClientAccess:
                 'EmbeddedKafka(security=Security(users={"alice": "a-secret"})) has some'
             )
         wanted = None if self._prepared is None else self._prepared.security.protocol
-        return next((one for one in secured if one.protocol == wanted), secured[0])
+        return sorted(secured, key=lambda one: one.protocol != wanted)
 
     def _for_listener(self, broker: Broker, listener: NamedListener) -> Properties:
         if listener.protocol == PLAINTEXT:
@@ -87,22 +95,18 @@ class ClientAccess:
         return properties
 
     def _credentials(
-        self, user: str, broker: Broker, listener: NamedListener
-    ) -> tuple[str, Mapping[str, str]]:
+        self, user: str, broker: Broker, listener: NamedListener, mechanism: str
+    ) -> Mapping[str, str]:
         assert broker.authentication is not None
-        if self._prepared is not None:
-            security = self._prepared.security
-            password = self._prepared.password if user == BROKERS_USER else None
-            password = find_password(security, user) if password is None else password
-            if password is None:
-                raise self._no_user(user, security.names)
-            if security.mechanism == "OAUTHBEARER":
-                return security.mechanism, {"unsecuredLoginStringClaim_sub": user}
-            return security.mechanism, {"username": user, "password": password}
-        known = broker.authentication.plain_users(listener.name)
+        if self._prepared is None:
+            known = broker.authentication.plain_users(listener.name)
+        else:
+            known = self._prepared.accounts
         if user not in known:
-            raise self._no_user(user, list(known))
-        return "PLAIN", {"username": user, "password": known[user]}
+            raise self._no_user(user, [name for name in known if name != BROKERS_USER])
+        if mechanism == "OAUTHBEARER":
+            return {SUBJECT: user}
+        return {"username": user, "password": known[user]}
 
     def _certificate(self, user: str) -> Properties:
         prepared = self._prepared

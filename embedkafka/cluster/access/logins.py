@@ -1,16 +1,17 @@
 """`kafka.logins`: credentials, tokens and certificates, changed while clients use them."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from embedkafka.cluster.access.security import BROKERS_USER, MadeCertificates
+from embedkafka.cluster.access.sasl_settings import BROKERS_USER
+from embedkafka.cluster.access.security import MadeCertificates
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.runtime.arguments import require_text
 from embedkafka.runtime.failures import ConfigError, InvalidArgument
 from embedkafka.security.credentials import ScramCredentials
 from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.security.sasl.scram_credentials import HASHES, can_log_in
-from embedkafka.server.authentication import Authentication
+from embedkafka.server.authentication import Authentication, asks_for_sasl
 from embedkafka.server.broker import Broker
 from embedkafka.server.config.dynamic import BROKERS
 from embedkafka.server.config.listener_keys import LISTENER_PREFIX
@@ -36,7 +37,8 @@ class Logins:
         """Takes the user's credentials away, and ends its connections.
 
         A password of PLAIN is part of the settings, so a restarted broker accepts it again. The end
-        of the test and `kafka.reset()` give the credentials back.
+        of the test and `kafka.reset()` give the credentials back. Unsecured bearer tokens cannot be
+        taken away: clients make them.
 
         Raises:
             InvalidArgument: the user has no credentials.
@@ -49,19 +51,28 @@ class Logins:
             raise InvalidArgument(f"user {user!r} has no credentials of SCRAM or PLAIN")
         self._log_out(lambda one: one.name == user, f"the credentials of {user} are revoked")
 
-    def set_password(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    def set_password(self, user: str, password: str, mechanism: str | None = None) -> None:
         """Gives a user, known or new, a credential of SCRAM for this password.
+
+        Args:
+            user: the user's name.
+            password: the password.
+            mechanism: one of SCRAM's. Default: each that a listener has.
 
         Raises:
             InvalidArgument: the mechanism is not one of SCRAM's, or the name is not ASCII.
+            ConfigError: no listener has the mechanism, so no client could use the password.
         """
         require_text("user", user)
         require_text("password", password)
-        if not isinstance(mechanism, str) or mechanism not in HASHES:
-            raise InvalidArgument(f"mechanism must be one of {', '.join(HASHES)}")
+        known = HASHES.keys()
+        if mechanism is not None and (not isinstance(mechanism, str) or mechanism not in known):
+            raise InvalidArgument(f"mechanism must be one of {', '.join(known)}")
         if not can_log_in(user):
             raise InvalidArgument(f"user {user!r} could never log in: names in SCRAM are ASCII")
-        self._credentials().set_password(user, mechanism, password, self._rng)
+        credentials = self._credentials()
+        for usable in self._usable(known if mechanism is None else [mechanism]):
+            credentials.set_password(user, usable, password, self._rng)
 
     def expire_tokens(self, owner: str) -> None:
         """Ends all delegation tokens of the owner, and the connections that logged in with one.
@@ -134,9 +145,21 @@ class Logins:
         self._authentications()
         return ScramCredentials(self._running()[0].zk)
 
+    def _usable(self, mechanisms: Collection[str]) -> list[str]:
+        """Those of the mechanisms that some listener for clients has."""
+        listeners = filter(asks_for_sasl, self._running()[0].listeners.clients)
+        (authentication, *_) = self._authentications()
+        enabled = {one.name: authentication.mechanisms(one.name) for one in listeners}
+        usable = [one for one in mechanisms if any(one in found for found in enabled.values())]
+        if not usable:
+            has = "; ".join(f"{name} has {', '.join(found)}" for name, found in enabled.items())
+            wanted = " or ".join(mechanisms)
+            raise ConfigError(f"no listener has {wanted}, so no client could use it: {has}")
+        return usable
+
     def _authentications(self) -> list[Authentication]:
-        found = [one.authentication for one in self._running()]
-        authentications = [one for one in found if one is not None]
+        asking = [one for one in self._running() if any(map(asks_for_sasl, one.listeners.clients))]
+        authentications = [one.authentication for one in asking if one.authentication is not None]
         if not authentications:
             raise ConfigError("no listener of the cluster asks for SASL, so clients do not log in")
         return authentications

@@ -6,40 +6,46 @@ Not here: what clients need to connect (`client_access`).
 """
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.cluster.access.control_plane import join_super_users, new_secret
+from embedkafka.cluster.access.sasl_settings import (
+    BROKERS_USER,
+    all_accounts,
+    find_password,
+    listener_settings,
+    login_settings,
+)
 from embedkafka.cluster.access.user_names import common_name, file_name, mapping_rules
+from embedkafka.net.transport import own_address
+from embedkafka.runtime.addresses import is_wildcard
 from embedkafka.runtime.arguments import find_text_fault, require_text, shown
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.temporary import replace_private
 from embedkafka.runtime.values import dataclass, field
-from embedkafka.security.sasl.scram_credentials import can_log_in
-from embedkafka.server.config.listeners import PLAINTEXT, SECURITY_PROTOCOLS, parse_listeners
+from embedkafka.security.principals import ANONYMOUS
+from embedkafka.security.sasl.scram_credentials import HASHES, can_log_in
+from embedkafka.server.config.listeners import (
+    PLAINTEXT,
+    SECURITY_PROTOCOLS,
+    Placement,
+    parse_listeners,
+)
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import sanitize
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.acls import Acl
 
-BROKERS_USER: Final = "embedkafka"
-"""Whom brokers, and the library's own clients, log in as: a super user."""
-
 AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 
-_KAFKA: Final = "org.apache.kafka.common.security"
-LOGIN_MODULES: Final[Mapping[str, str]] = {
-    "PLAIN": f"{_KAFKA}.plain.PlainLoginModule",
-    "SCRAM-SHA-256": f"{_KAFKA}.scram.ScramLoginModule",
-    "SCRAM-SHA-512": f"{_KAFKA}.scram.ScramLoginModule",
-    "OAUTHBEARER": f"{_KAFKA}.oauthbearer.OAuthBearerLoginModule",
-}
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 _USERS: Final = "users"
 _LOCAL_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 
@@ -53,10 +59,13 @@ class Security:
 
     Args:
         protocol: `SASL_SSL`, `SASL_PLAINTEXT`, or `SSL`, where certificates are the credentials.
-        mechanism: with SASL, `SCRAM-SHA-512`, `SCRAM-SHA-256`, `PLAIN` or `OAUTHBEARER`.
+        mechanism: with SASL, `SCRAM-SHA-512` (the default), `SCRAM-SHA-256`, `PLAIN` or
+            `OAUTHBEARER`, or a list of them. Users may log in with each, brokers use the first.
         users: passwords by name. With `SSL` or `OAUTHBEARER`, names are enough.
         acls: what users may do. None lets every user do everything; an empty list, nothing.
         super_users: users whom ACLs do not concern.
+        anonymous: whether there is a listener `PLAINTEXT` too, for clients that do not log in.
+            ACLs call them `ANONYMOUS`; without `acls`, they may do everything.
 
     The cluster makes its certificates itself, for which `embedkafka[security]` must be installed,
     unless the settings name others (`ssl.keystore.location`).
@@ -66,14 +75,15 @@ class Security:
     """
 
     protocol: str = "SASL_SSL"
-    mechanism: str = "SCRAM-SHA-512"
+    mechanism: str | Sequence[str] | None = None
     users: Mapping[str, str] | Sequence[str] = field(default_factory=dict, repr=False)
     acls: "Sequence[Acl] | None" = None
     super_users: Sequence[str] = ()
+    anonymous: bool = False
 
     def __post_init__(self) -> None:
         _require_one_of("protocol", self.protocol, SECURITY_PROTOCOLS[1:])
-        _require_one_of("mechanism", self.mechanism, tuple(LOGIN_MODULES))
+        self._require_mechanisms()
         self._require_users()
         if self.acls is not None:
             _require_acls(self.acls)
@@ -83,6 +93,8 @@ class Security:
                 raise ConfigError(
                     f"super.users separates names by semicolons, and {name!r} has one"
                 )
+        if not isinstance(self.anonymous, bool):
+            raise ConfigError(f"anonymous must be True or False, got {shown(self.anonymous)}")
 
     @property
     def names(self) -> list[str]:
@@ -100,46 +112,67 @@ class Security:
         return self.protocol.startswith("SASL_")
 
     @property
-    def uses_scram(self) -> bool:
-        """Whether clients log in with SCRAM."""
-        return self.uses_sasl and self.mechanism.startswith("SCRAM")
+    def mechanisms(self) -> tuple[str, ...]:
+        """How clients may log in; nothing without SASL."""
+        if not self.uses_sasl:
+            return ()
+        given = _DEFAULT_MECHANISM if self.mechanism is None else self.mechanism
+        return (given,) if isinstance(given, str) else tuple(given)
+
+    @property
+    def scram_mechanisms(self) -> list[str]:
+        """Those whose credentials are in the store."""
+        return [one for one in self.mechanisms if one in HASHES]
+
+    def _require_mechanisms(self) -> None:
+        given = self.mechanism
+        if given is None:
+            return
+        if not self.uses_sasl:
+            raise ConfigError(
+                f"{self.protocol} has no mechanism: certificates are the credentials. Leave out "
+                "`mechanism`, or choose SASL_SSL or SASL_PLAINTEXT"
+            )
+        if not isinstance(given, str | list | tuple) or not given:
+            raise ConfigError(
+                'mechanism must be a name such as "PLAIN" or a list such as '
+                f'["PLAIN", "SCRAM-SHA-512"], got {shown(given)}'
+            )
+        if "GSSAPI" in self.mechanisms:
+            raise ConfigError(
+                "GSSAPI needs the keytab of a KDC, which the settings name: "
+                "`sasl.enabled.mechanisms` and a login module, without a mechanism here"
+            )
+        for mechanism in self.mechanisms:
+            _require_one_of("mechanism", mechanism, MECHANISMS)
+        if len(set(self.mechanisms)) < len(self.mechanisms):
+            raise ConfigError(f"mechanism names {_repeated(self.mechanisms)} twice")
 
     def _require_users(self) -> None:
-        needs_passwords = self.uses_sasl and self.mechanism != "OAUTHBEARER"
+        with_passwords = [one for one in self.mechanisms if one != "OAUTHBEARER"]
         if isinstance(self.users, str) or not isinstance(self.users, Mapping | Sequence):
             raise ConfigError('users must be a mapping such as {"alice": "a-secret"}')
-        if needs_passwords and not isinstance(self.users, Mapping):
+        if with_passwords and not isinstance(self.users, Mapping):
             name = self.names[0] if self.names else "alice"
-            raise ConfigError(f'{self.mechanism} needs passwords: users={{"{name}": "a-secret"}}')
+            raise ConfigError(
+                f'{with_passwords[0]} needs passwords: users={{"{name}": "a-secret"}}'
+            )
         for name in self.users:
             require_text("the name of a user", name, refusal=ConfigError)
             if not name.isprintable():
                 raise ConfigError(f"the name of user {name!r} has a character that cannot be shown")
-            if self.uses_scram and not can_log_in(name):
+            if self.scram_mechanisms and not can_log_in(name):
                 raise ConfigError(
-                    f"user {name} could never log in: names in {self.mechanism} are ASCII, as in "
+                    f"user {name} could never log in: names in {self.scram_mechanisms[0]} are "
+                    "ASCII, as in "
                     "Kafka. PLAIN, OAUTHBEARER and SSL take any name"
                 )
             if name == BROKERS_USER:
                 raise ConfigError(f"{BROKERS_USER} is the user that brokers log in as")
-            password = find_password(self, name)
-            if needs_passwords:
-                _require_password(name, password)
-
-
-def listener_settings(security: Security, given: Mapping[str, object]) -> dict[str, object]:
-    """The settings that need nothing prepared, beside those that the user has given."""
-    settings: dict[str, object] = {"listeners": f"{security.protocol}://:0"}
-    if not given.get("inter.broker.listener.name"):
-        settings["security.inter.broker.protocol"] = security.protocol
-    return settings
-
-
-def find_password(security: Security, user: str) -> str | None:
-    """A user's password; None if there is no such user. Empty if users need none."""
-    if isinstance(security.users, Mapping):
-        return security.users.get(user)
-    return "" if user in security.users else None
+            if self.anonymous and name == ANONYMOUS.name:
+                raise ConfigError(f"{name} is the user of clients that do not log in")
+            if with_passwords:
+                _require_password(name, find_password(self, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,29 +190,28 @@ class PreparedSecurity:
 
     def store_users(self, zk: KafkaZk, rng: random.Random) -> None:
         """Adds the users to the store, where SCRAM looks for them."""
-        if not self._stored_users:
+        mechanisms = self.security.scram_mechanisms
+        if not mechanisms:
             return
         from embedkafka.security.credentials import ScramCredentials
 
         zk.make_persistent_paths()
         credentials = ScramCredentials(zk)
-        for user, password in self._stored_users.items():
-            credentials.set_password(user, self.security.mechanism, password, rng)
+        for user, password in self.accounts.items():
+            for mechanism in mechanisms:
+                credentials.set_password(user, mechanism, password, rng)
 
     def stored_settings(self) -> set[tuple[str, str, str]]:
         """What `store_users` adds: type and name of each entity, and key."""
         from embedkafka.security.credentials import USERS
 
-        mechanism = self.security.mechanism
-        return {(USERS, sanitize(user), mechanism) for user in self._stored_users}
+        mechanisms = self.security.scram_mechanisms
+        return {(USERS, sanitize(user), one) for user in self.accounts for one in mechanisms}
 
     @property
-    def _stored_users(self) -> dict[str, str]:
-        security = self.security
-        if not security.uses_scram:
-            return {}
-        users = {user: find_password(security, user) or "" for user in security.names}
-        return {BROKERS_USER: self.password, **users}
+    def accounts(self) -> dict[str, str]:
+        """Everyone's password, the brokers' user among them."""
+        return all_accounts(self.security, self.password)
 
 
 def prepare(
@@ -187,7 +219,7 @@ def prepare(
     given: Mapping[str, object],
     directory: Path,
     *,
-    host: str,
+    placement: Placement,
     files: Files,
 ) -> PreparedSecurity:
     """Makes certificates in `directory`, unless `given` names others, and the brokers' settings."""
@@ -196,17 +228,16 @@ def prepare(
     certificates: MadeCertificates | None = None
     if security.uses_tls:
         if not any(name.startswith("ssl.keystore.") for name in given):
-            hosts = (host, *_hosts(given), *_LOCAL_HOSTS)
+            hosts = (*_hosts(given, placement), *_LOCAL_HOSTS)
             certificates = MadeCertificates(directory, hosts, files)
             settings |= certificates.make(security)
         if security.protocol == "SSL":
             settings["ssl.client.auth"] = _client_auth(security)
             settings["ssl.principal.mapping.rules"] = mapping_rules(security.names)
-    if security.uses_sasl:
-        settings |= _sasl_settings(security, password)
     if security.acls is not None:
         settings["authorizer.class.name"] = AUTHORIZER
     settings |= given
+    settings |= login_settings(security, settings, password)
     if settings.get("authorizer.class.name"):
         super_users = [BROKERS_USER, *security.super_users]
         settings["super.users"] = join_super_users(given, super_users)
@@ -278,42 +309,12 @@ def user_key(directory: Path, user: str) -> Path:
     return directory / _USERS / file_name(user, "pem")
 
 
-def _hosts(given: Mapping[str, object]) -> list[str]:
+def _hosts(given: Mapping[str, object], placement: Placement) -> list[str]:
+    """Where clients may believe the brokers to be."""
     keys = ("listeners", "advertised.listeners")
-    return [one.host for key in keys for one in parse_listeners(given, key) if one.host]
-
-
-def _sasl_settings(security: Security, password: str) -> dict[str, object]:
-    mechanism = security.mechanism
-    options = {"username": BROKERS_USER, "password": password}
-    if mechanism == "OAUTHBEARER":
-        options = {"unsecuredLoginStringClaim_sub": BROKERS_USER}
-    elif mechanism == "PLAIN":
-        passwords = {name: find_password(security, name) or "" for name in security.names}
-        passwords[BROKERS_USER] = password
-        options |= {f"user_{name}": word for name, word in passwords.items()}
-    prefix = f"listener.name.{security.protocol.lower()}.{mechanism.lower()}"
-    return {
-        "sasl.enabled.mechanisms": mechanism,
-        "sasl.mechanism.inter.broker.protocol": mechanism,
-        f"{prefix}.sasl.jaas.config": login_module(mechanism, options),
-    }
-
-
-def login_module(mechanism: str, options: Mapping[str, str]) -> str:
-    """The value of `sasl.jaas.config`."""
-    pairs = (f"{_word(name)}={_quoted(value)}" for name, value in options.items())
-    return f"{LOGIN_MODULES[mechanism]} required {' '.join(pairs)};"
-
-
-def _word(name: str) -> str:
-    """An option's name, which may contain that of a user."""
-    return name if re.fullmatch(r"\w[\w.-]*", name, re.ASCII) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    named = [one.host for key in keys for one in parse_listeners(given, key)]
+    hosts = filter(None, [placement.host, placement.advertise, *named])
+    return [own_address(host) if is_wildcard(host) else host for host in hosts]
 
 
 def _require_names(name: str, names: object) -> None:
@@ -339,6 +340,10 @@ def _require_acls(acls: object) -> None:
             f'acls must be a list such as [Acl.allow("job", "READ", topic="orders")], '
             f"got {shown(acls)}"
         )
+
+
+def _repeated(names: Sequence[str]) -> str:
+    return next(name for name in names if names.count(name) > 1)
 
 
 def _require_one_of(name: str, value: object, allowed: Sequence[str]) -> None:

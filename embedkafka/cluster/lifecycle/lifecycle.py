@@ -301,7 +301,7 @@ class BrokerLifecycle:
             if isinstance(error, OSError):
                 raise start_error(incarnation.broker.spec, error) from error
             raise
-        self._network.claim(self.id, incarnation.broker.ports().values())
+        self._network.claim(self.id, incarnation.broker.local_hosts())
         return incarnation
 
     def _go_on(self) -> None:

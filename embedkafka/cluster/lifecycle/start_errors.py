@@ -13,9 +13,9 @@ _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_AGAIN, so
 
 def start_error(spec: BrokerSpec, error: OSError) -> ConfigError:
     """The error to raise when a broker cannot listen on its address, or use its directory."""
-    host, port = spec.host, spec.port
-    if isinstance(error, CannotListen):
-        host, port = error.host, error.port
+    if not isinstance(error, CannotListen):
+        return ConfigError(f"broker {spec.id} cannot start: {error}")
+    host, port = error.host, error.port
     address = format_address(host, port)
     if error.errno == errno.EADDRINUSE:
         reason = f"port {port} is in use: choose another `port`, or 0 for free ports"

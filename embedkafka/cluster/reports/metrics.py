@@ -73,6 +73,7 @@ class Metrics:
             name = _prometheus_name(metric)
             if name not in typed:
                 typed.add(name)
+                lines.append(f"# HELP {name} {NAMES[metric.name]}")
                 lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
             labels = ",".join(f'{label}="{_escaped(v)}"' for label, v in metric.labels.items())
             lines.append(f"{name}{{{labels}}} {metric.value:g}")
@@ -88,23 +89,46 @@ _LOG: Final = "kafka.log:type=Log"
 _GROUPS: Final = "kafka.coordinator.group:type=GroupMetadataManager"
 _TRANSACTIONS: Final = "kafka.coordinator.transaction:type=TransactionStateManager"
 
-NAMES: Final = frozenset(
-    {
-        *("ErrorsPerSec", "LocalTimeMs", "RemoteTimeMs", "RequestBytes", "RequestQueueTimeMs"),
-        *("RequestsPerSec", "ResponseSendTimeMs", "TotalTimeMs"),
-        *("BytesInPerSec", "BytesOutPerSec", "FailedFetchRequestsPerSec"),
-        *("FailedProduceRequestsPerSec", "MessagesInPerSec", "TotalFetchRequestsPerSec"),
-        "TotalProduceRequestsPerSec",
-        *("AtMinIsrPartitionCount", "IsrExpandsPerSec", "IsrShrinksPerSec", "LeaderCount"),
-        "OfflineReplicaCount",
-        *("PartitionCount", "UnderMinIsrPartitionCount", "UnderReplicatedPartitions"),
-        *("PurgatorySize", "ActiveControllerCount", "ActiveBrokerCount", "GlobalPartitionCount"),
-        *("GlobalTopicCount", "OfflinePartitionsCount", "PreferredReplicaImbalanceCount"),
-        *("LogEndOffset", "LogStartOffset", "Size"),
-        *("GroupLag", "NumGroups", "NumOpenTransactions"),
-    }
-)
-"""Every name. `GroupLag` and `NumOpenTransactions` are ours; Kafka has no such metrics."""
+NAMES: Final[Mapping[str, str]] = {
+    "RequestsPerSec": "Requests of clients.",
+    "ErrorsPerSec": "Answers to clients, by error.",
+    "RequestBytes": "Bytes of requests.",
+    "RequestQueueTimeMs": "Milliseconds that requests waited for a thread.",
+    "LocalTimeMs": "Milliseconds in which the broker worked on requests.",
+    "RemoteTimeMs": "Milliseconds that requests waited for records or other brokers.",
+    "ResponseSendTimeMs": "Milliseconds in which responses were sent.",
+    "TotalTimeMs": "Milliseconds from the arrival of requests to their answers.",
+    "MessagesInPerSec": "Records that clients produced.",
+    "BytesInPerSec": "Bytes that clients produced.",
+    "BytesOutPerSec": "Bytes that clients fetched.",
+    "TotalProduceRequestsPerSec": "Requests to produce.",
+    "FailedProduceRequestsPerSec": "Requests to produce that failed.",
+    "TotalFetchRequestsPerSec": "Requests to fetch.",
+    "FailedFetchRequestsPerSec": "Requests to fetch that failed.",
+    "PartitionCount": "Replicas on the broker.",
+    "LeaderCount": "Partitions that the broker leads.",
+    "OfflineReplicaCount": "Replicas whose log directory has failed.",
+    "UnderReplicatedPartitions": "Partitions it leads with a replica that is not in sync.",
+    "UnderMinIsrPartitionCount": "Partitions it leads with fewer than min.insync.replicas in sync.",
+    "AtMinIsrPartitionCount": "Partitions it leads with exactly min.insync.replicas in sync.",
+    "IsrShrinksPerSec": "Replicas that fell out of sync.",
+    "IsrExpandsPerSec": "Replicas that came into sync.",
+    "PurgatorySize": "Requests that wait for a condition.",
+    "ActiveControllerCount": "1 on the broker that is the controller, 0 on others.",
+    "ActiveBrokerCount": "Brokers that run.",
+    "GlobalTopicCount": "Topics of the cluster.",
+    "GlobalPartitionCount": "Partitions of the cluster.",
+    "OfflinePartitionsCount": "Partitions without a leader.",
+    "PreferredReplicaImbalanceCount": "Partitions that their preferred replica does not lead.",
+    "Size": "Bytes in the log of a replica.",
+    "LogStartOffset": "The first offset of a replica.",
+    "LogEndOffset": "The offset after the last record of a replica.",
+    "NumGroups": "Consumer groups of the cluster.",
+    "GroupLag": "Records of a partition that a group has not committed.",
+    "NumOpenTransactions": "Transactions that are open, by state.",
+}
+"""What every number is about. `GroupLag` and `NumOpenTransactions` are ours; Kafka has no such
+metrics."""
 
 
 def collect(brokers: "Brokers") -> Metrics:

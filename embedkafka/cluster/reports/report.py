@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.clients.decoding import Decode, show_data
 from embedkafka.cluster.clients.group_status import GroupStatus, ask_groups
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.reports.description import (
@@ -52,6 +53,7 @@ _CLIENT_ID: Final = "embedkafka-report"
 _TIMEOUT_MS: Final = 2_000
 _OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _RECORDS: Final = 3  # of each partition
+KEPT_RECORDS: Final = 20  # of each partition, for a page
 _PARTITIONS: Final = 20
 _WARNINGS: Final = 20
 _REFUSALS: Final = 20
@@ -307,15 +309,15 @@ def _records(brokers: Brokers, views: Sequence[PartitionView]) -> Iterator[str]:
     )
     silent: dict[str, None] = {}
     for view in islice(filled, _PARTITIONS):
-
-        def ask(client: BrokerClient, view: PartitionView = view) -> Iterator[str]:
-            return _last_records(client, view)
-
+        decode = brokers.decoders.find(view.topic_partition.topic)
+        ask = partial(_last_records, view=view, decode=decode)
         yield from _ask(leaders[view.leader], ask, silent)
     yield from silent
 
 
-def _last_records(client: BrokerClient, view: PartitionView) -> Iterator[str]:
+def _last_records(
+    client: BrokerClient, view: PartitionView, decode: Decode | None
+) -> Iterator[str]:
     """The last records below the high watermark, committed or not."""
     try:
         records = fetch_last(client, view, _RECORDS)
@@ -323,7 +325,33 @@ def _last_records(client: BrokerClient, view: PartitionView) -> Iterator[str]:
         yield f"{view.topic_partition} cannot be read: {error}"
         return
     for record in records:
-        yield f"{view.topic_partition} {_shown(record)}"
+        key = show_data(record.key, longest=_TEXT)
+        value = show_data(record.value, decode, longest=_TEXT)
+        yield f"{view.topic_partition} at {record.offset}: key {key}, value {value}"
+
+
+def last_values(brokers: Brokers, topic: str) -> list[bytes]:
+    """The different values among the last records of a topic."""
+    found = (record.value for _, record in last_records(brokers, topic, KEPT_RECORDS))
+    return list({bytes(value) for value in found if value is not None})
+
+
+def last_records(brokers: Brokers, topic: str, count: int) -> Iterator[tuple[int, Record]]:
+    """The last records of each partition that can be read, with its number."""
+    for partition, (view, led) in views_by_partition(brokers.all()).items():
+        if partition.topic != topic or not led or view.log_end_offset <= view.log_start_offset:
+            continue
+        handle = brokers.require(view.leader)
+        if not handle.is_reachable:
+            continue
+        client = handle.require_broker().make_client(_CLIENT_ID, request_timeout_ms=_TIMEOUT_MS)
+        try:
+            for record in fetch_last(client, view, count):
+                yield partition.partition, record
+        except (OSError, ApiError):
+            continue  # its partition has no records then
+        finally:
+            client.close()
 
 
 def fetch_last(client: BrokerClient, view: PartitionView, count: int) -> list[Record]:
@@ -347,17 +375,6 @@ def fetch_last(client: BrokerClient, view: PartitionView, count: int) -> list[Re
         for record in batch.records()
     ]
     return records[-count:]
-
-
-def _shown(record: Record) -> str:
-    return f"at {record.offset}: key {_text(record.key)}, value {_text(record.value)}"
-
-
-def _text(data: bytes | None) -> str:
-    if data is None:
-        return "none"
-    text = data.decode(errors="backslashreplace")
-    return repr(text if len(text) <= _TEXT else f"{text[:_TEXT]}...")
 
 
 def _refusals(brokers: Brokers) -> Iterator[str]:

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from embedkafka.cluster.request_log import SeenRequest
+from embedkafka.cluster.request_log import SeenRequest, is_own_client
 from embedkafka.runtime.failures import EmbedKafkaError
 
 _LINES: Final = 20
 _NAMED: Final = 3  # topics of one request
+_GONE: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 _METADATA, _HANDSHAKE = "METADATA", "API_VERSIONS"
 _HEARTBEATS: Final = frozenset(
     {
@@ -57,13 +58,16 @@ def error_lines(
     """Such as "PRODUCE safe-0 -> NOT_ENOUGH_REPLICAS x 14  (client shop)", the newest last.
 
     `is_refused` knows whether a topic is not created for a client that asks for it: these are one
-    line for each client.
+    line for each client. A topic handle whose topic is gone is left out: it was the test that
+    deleted it, and a later call of the handle says so itself.
     """
     found: Counter[str] = Counter()
     refused: dict[str, set[str]] = {}
     for seen in requests:
         client_id = seen.client_id or ""
         for place, error in _errors(seen):
+            if error in _GONE and is_own_client(client_id):
+                continue
             if seen.api == _METADATA and is_refused(place, client_id):
                 refused.setdefault(client_id, set()).add(place)
                 continue

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import UUID
 
 from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.clients.decoding import Decode, decoders_since
 from embedkafka.cluster.reports.description import find_views
 from embedkafka.cluster.resources import NOT_RUNNING
 from embedkafka.cluster.restoring.connections import find_connections, find_left_connected
@@ -48,7 +49,6 @@ from embedkafka.faults.request_faults import Fault
 from embedkafka.net.socket_server import Connection
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed, EmbedKafkaError
-from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -114,6 +114,7 @@ class Footprint:
     is_real_time: bool
     scratch: frozenset[str]
     connections: Mapping[str, Connection]
+    decoders: Mapping[str, Decode]
     other: OtherState
 
 
@@ -137,7 +138,7 @@ class Isolation:
         self._create = create
         self._forget = forget
         self._scratch = scratch
-        self._files = SystemFiles()
+        self._files = brokers.files
         self._before: Footprint | None = None
         self._coordinated: Coordinated | None = None
         self._incarnation_count = brokers.incarnation_count
@@ -197,6 +198,7 @@ class Isolation:
         restore_other_state(self._brokers, self._snapshots, before.other)
         for name in self._scratch_names() - before.scratch:
             self._files.remove_tree(self._scratch / name)
+        self._brokers.decoders.restore(before.decoders)
         self._brokers.drop_held_requests()  # whose replies were dropped since the faults ended
         self._brokers.request_log.forget()
         return leaks + connected
@@ -231,6 +233,10 @@ class Isolation:
                 **before.connections,
                 **dict(now.connections.items() - earlier.connections.items()),
             },
+            decoders={
+                **before.decoders,
+                **decoders_since(earlier.decoders, now.decoders),
+            },
             other=before.other.with_news(earlier.other, now.other),
         )
 
@@ -255,6 +261,7 @@ class Isolation:
             is_real_time=self._is_real_time(),
             scratch=self._scratch_names(),
             connections=find_connections(brokers),
+            decoders=brokers.decoders.all(),
             other=find_other_state(brokers, self._snapshots),
         )
 

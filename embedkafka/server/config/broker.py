@@ -3,19 +3,28 @@
 Not here: the keys (`broker_keys`), and values that change while the broker runs (`dynamic`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.problems import Problems
 from embedkafka.server.config.broker_keys import BROKER_KEYS
-from embedkafka.server.config.definition import ConfigKey, ConfigValue
+from embedkafka.server.config.definition import ConfigKey, ConfigValue, format_value
 from embedkafka.server.config.inert import Inert, find_inert
 from embedkafka.server.config.listener_keys import (
     LISTENER_PREFIX,
     find_listener_key,
     require_listener_key,
 )
-from embedkafka.server.config.listeners import plan_listeners, speaks_sasl
+from embedkafka.server.config.listeners import (
+    AS_SET,
+    Placement,
+    names_controllers_only,
+    plan_listeners,
+    speaks_sasl,
+)
+from embedkafka.server.config.security_keys import OFFERED_TLS
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 
 _MIN_DEDUPE_BYTES: Final = 1024 * 1024
@@ -53,6 +62,12 @@ def is_known_setting(name: str) -> bool:
 def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
     """The settings that have no effect, each with the reason."""
     idle: dict[str, str] = {}
+    as_text = {name: format_value(value) for name, value in settings.items()}
+    if names_controllers_only(as_text):
+        idle["listeners"] = (
+            "it names only those of KRaft's controllers. Brokers here are their own controllers, "
+            "and serve clients on PLAINTEXT, at `port` or a free port"
+        )
     for name, value in settings.items():
         inert = find_inert(name)
         if inert is not None:
@@ -64,24 +79,46 @@ def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
     return idle
 
 
-def parse_broker_settings(settings: Mapping[str, object]) -> dict[str, ConfigValue]:
+def old_tls_versions(settings: Mapping[str, object]) -> dict[str, list[str]]:
+    """The versions of TLS, by setting, that are left out because they are too old."""
+    found: dict[str, list[str]] = {}
+    for name, value in settings.items():
+        key = find_broker_key(name)
+        if key is not None and key.name == "ssl.enabled.protocols":
+            versions = format_value(value).split(",")
+            found[name] = [one.strip() for one in versions if one.strip() not in OFFERED_TLS]
+    return {name: old for name, old in found.items() if old}
+
+
+def parse_broker_settings(
+    settings: Mapping[str, object], placement: Placement = AS_SET
+) -> dict[str, ConfigValue]:
     """Typed values of the broker keys in `settings`.
 
-    Raises ConfigError for unknown names, bad values, and settings that must not be ignored.
-    Other settings without an effect are left out.
+    Raises ConfigError for all unknown names, bad values, settings that must not be ignored and
+    contradictions, also between `listeners` and the placement. Other settings without an effect are
+    left out.
     """
     parsed: dict[str, ConfigValue] = {}
+    problems = Problems()
     for name, value in settings.items():
-        inert = find_inert(name)
-        if inert is not None and inert.refused and not holds_here(name, value):
-            raise ConfigError(f"broker setting {name} is not supported: {inert.reason}")
-        if name.startswith(LISTENER_PREFIX):
-            parsed[name.lower()] = require_listener_key(name).parse(value)
-        elif name in BROKER_KEYS or not is_known_setting(name):
-            parsed[name] = require_broker_key(name).parse(value)
-    plan_listeners(parsed, host="", control_host="")
-    check_together(BrokerConfig(parsed))
+        problems.check(partial(_parse_into, parsed, name, value))
+    problems.check(lambda: plan_listeners(parsed, placement))
+    for names, contradiction in _contradictions(BrokerConfig(parsed)):
+        if not (settings.keys() - parsed.keys()).intersection(names):
+            problems.add(contradiction)
+    problems.raise_all()
     return parsed
+
+
+def _parse_into(parsed: dict[str, ConfigValue], name: str, value: object) -> None:
+    inert = find_inert(name)
+    if inert is not None and inert.refused and not holds_here(name, value):
+        raise ConfigError(f"broker setting {name} is not supported: {inert.reason}")
+    if name.startswith(LISTENER_PREFIX):
+        parsed[name.lower()] = require_listener_key(name).parse(value)
+    elif name in BROKER_KEYS or not is_known_setting(name):
+        parsed[name] = require_broker_key(name).parse(value)
 
 
 def holds_here(name: str, value: object) -> bool:
@@ -191,30 +228,39 @@ def _invalid_change(reason: str) -> ConfigError:
 
 
 def check_together(config: BrokerConfig) -> None:
-    """Refuses values that contradict each other, in Kafka's words."""
-    queued = config.integer("queued.max.request.bytes")
-    if 0 < queued < config.integer("socket.request.max.bytes"):
-        raise ConfigError(
-            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
-        )
+    """Refuses values that contradict each other, in Kafka's words: one contradiction at a time."""
+    for _, contradiction in _contradictions(config):
+        raise ConfigError(contradiction)
+
+
+def _contradictions(config: BrokerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The settings that contradict each other, and how."""
+    names: tuple[str, ...] = ("queued.max.request.bytes", "socket.request.max.bytes")
+    queued, largest = map(config.integer, names)
+    if 0 < queued < largest:
+        yield names, f"{names[0]} must be larger or equal to {names[1]}"
     for name, low in _LOWEST_SPANS.items():
         value = config[name]
         if isinstance(value, int) and value < low:
-            raise ConfigError(f"{name} must be greater than or equal to {low}")
-    if config["log.retention.ms"] == 0:
-        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
-    if not config.integer("max.connections.per.ip") and not config.text(_IP_OVERRIDES):
-        raise ConfigError(
-            f"max.connections.per.ip can be set to zero only if {_IP_OVERRIDES} property is set."
+            yield (name,), f"{name} must be greater than or equal to {low}"
+    name = "log.retention.ms"
+    if config[name] == 0:
+        yield (name,), f"{name} must be unlimited (-1) or, greater than or equal to 1"
+    name = "max.connections.per.ip"
+    if not config.integer(name) and not config.text(_IP_OVERRIDES):
+        yield (
+            (name, _IP_OVERRIDES),
+            f"{name} can be set to zero only if {_IP_OVERRIDES} property is set.",
         )
-    delay_ms = config.integer("connection.failed.authentication.delay.ms")
-    if 0 <= (idle_ms := config.integer("connections.max.idle.ms")) <= delay_ms:
-        raise ConfigError(
-            f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
-            f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from "
-            "timing out"
+    names = ("connection.failed.authentication.delay.ms", "connections.max.idle.ms")
+    delay_ms, idle_ms = map(config.integer, names)
+    if 0 <= idle_ms <= delay_ms:
+        yield (
+            names,
+            f"{names[0]}={delay_ms} should always be less than {names[1]}={idle_ms} to prevent "
+            "failed authentication responses from timing out",
         )
-    threads = config.integer("log.cleaner.threads")
-    buffer_bytes = config.integer("log.cleaner.dedupe.buffer.size")
+    names = ("log.cleaner.threads", "log.cleaner.dedupe.buffer.size")
+    threads, buffer_bytes = map(config.integer, names)
     if config.flag("log.cleaner.enable") and buffer_bytes <= threads * _MIN_DEDUPE_BYTES:
-        raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+        yield names, f"{names[1]} must be at least 1MB per cleaner thread."

@@ -7,6 +7,7 @@ broker runs.
 Not here: which keys have no effect (`inert`), topic keys (`topic_keys`).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -33,6 +34,7 @@ from embedkafka.server.config.definition import (
 )
 from embedkafka.server.config.security_keys import SECURITY_KEYS
 
+_RELEASE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9}){1,3})(?:-IV([0-9]{1,9}))?")
 _ASSIGNOR_CLASSES: Final = {
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
@@ -48,6 +50,25 @@ def parse_ip_overrides(text: str) -> dict[str, int]:
     """Parses `host:count,...`; raises ValueError for anything else."""
     pairs = (item.rpartition(":") for item in text.split(",") if item.strip())
     return {host.strip(): int(count) for host, _, count in pairs}
+
+
+def parse_release(text: str) -> tuple[tuple[int, ...], int]:
+    """A release such as `2.7` or `2.7-IV1`: its numbers and its internal version.
+
+    A release without one stands for its last. Raises ValueError for anything else.
+    """
+    found = _RELEASE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return tuple(map(int, found[1].split("."))), int(found[2] or MAX_INT)
+
+
+def _release(value: ConfigValue) -> str | None:
+    try:
+        parse_release(str(value))
+    except ValueError:
+        return f"Version {value} is not a valid version, such as 2.6 or 3.9-IV0"
+    return None
 
 
 def _ip_overrides(value: ConfigValue) -> str | None:
@@ -152,7 +173,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         int_key("group.max.session.timeout.ms", 1_800_000),
         int_key("group.max.size", MAX_INT, at_least(1)),
         int_key("group.min.session.timeout.ms", 6000),
-        string_key("inter.broker.protocol.version", "3.9-IV0"),
+        string_key("inter.broker.protocol.version", "3.9-IV0", _release),
         int_key("kafka.metrics.polling.interval.secs", 10, at_least(1)),
         list_key("kafka.metrics.reporters", (), distinct),
         long_key("leader.imbalance.check.interval.seconds", 300, at_least(1)),

@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from embedkafka.server.config.client_metrics import CLIENT_METRICS_DOCS
-from embedkafka.server.config.group import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from embedkafka.server.config.group import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+)
 from embedkafka.server.config.inert import INERT_TOPIC, find_inert
 from embedkafka.server.config.inert_docs import INERT_DOCS
 from embedkafka.server.config.topic_keys import SYNONYMS
@@ -48,6 +52,8 @@ TOPIC_DOCS: Final[Mapping[str, str]] = {
 }
 
 GROUP_DOCS: Final[Mapping[str, str]] = {
+    ASSIGNMENT_INTERVAL: "How often this consumer group may get a new assignment. Has no effect: "
+    "it gets one as soon as it changes.",
     HEARTBEAT_INTERVAL: "How often members of this consumer group send heartbeats.",
     SESSION_TIMEOUT: "Removes a member of this consumer group after this long without a heartbeat.",
 }
@@ -102,6 +108,8 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "group.max.size": "The most members a classic group may have.",
     "group.min.session.timeout.ms": "The smallest session timeout a classic member may ask for.",
     "inter.broker.listener.name": "The listener that brokers use among themselves.",
+    "inter.broker.protocol.version": "The release whose protocol brokers use. Below 2.7, followers "
+    "ask where their epoch ends (OffsetForLeaderEpoch) before they fetch; it decides nothing else.",
     "leader.imbalance.check.interval.seconds": "How often the controller checks leader balance.",
     "leader.imbalance.per.broker.percentage": "The imbalance that makes it restore leaders.",
     "leader.replication.throttled.rate": "Bytes per second that throttled leaders may send.",

@@ -1,6 +1,7 @@
 """Settings of single groups, which override the broker's settings for all groups.
 
-A group can have settings before it exists. Share groups and Streams groups are not supported, and
+A group can have settings before it exists. The assignment interval has no effect: a group gets
+a new assignment as soon as it changes. Share groups and Streams groups are not supported, and
 neither are their settings.
 """
 
@@ -12,6 +13,7 @@ from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import ConfigKey
 
+ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 
@@ -28,7 +30,7 @@ GROUP_KEYS: Final[Mapping[str, ConfigKey]] = {
         BROKER_KEYS[broker_key(name)].default,
         BROKER_KEYS[broker_key(name)].validator,
     )
-    for name in (HEARTBEAT_INTERVAL, SESSION_TIMEOUT)
+    for name in (ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT)
 }
 
 

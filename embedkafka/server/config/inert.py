@@ -93,10 +93,7 @@ _WARNED: Final[Mapping[str, tuple[str, ...]]] = {
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
     ),
-    "all brokers have the same version and write the newest message format": (
-        "inter.broker.protocol.version",
-        "log.message.format.version",
-    ),
+    "records are stored in the newest message format": ("log.message.format.version",),
     "broker ids are assigned, never generated": (
         "broker.id.generation.enable",
         "reserved.broker.max.id",

@@ -187,7 +187,6 @@ _OTHERS: Final = {
     "group.coordinator.background.threads": "Threads for slow work of the group coordinator.",
     "group.coordinator.cached.buffer.max.bytes": "The largest write buffer that it keeps.",
     "group.coordinator.threads": "The threads of the group coordinator.",
-    "inter.broker.protocol.version": "The release whose requests brokers send to each other.",
     "kafka.metrics.polling.interval.secs": "How often reporters read the metrics.",
     "kafka.metrics.reporters": "Classes that report the broker's older metrics.",
     "log.cleaner.io.buffer.size": "Memory with which the cleaner reads and writes.",

@@ -3,7 +3,8 @@
 A broker has one listener for its controller, and one or more for clients; brokers use one of those
 among themselves. Without `listeners`, there is one for clients, `PLAINTEXT`. Without
 `control.plane.listener.name`, the controller's is `CONTROLLER`, on a free port, and speaks what
-brokers speak among themselves.
+brokers speak among themselves. Listeners of KRaft's controllers, `controller.listener.names`, are
+left out: every broker here is its own controller.
 
 Error messages are Kafka's where it has any.
 Not here: what a protocol does to a connection (`security`).
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from embedkafka.runtime.addresses import format_address
+from embedkafka.runtime.addresses import LOOPBACK, format_address, is_loopback, is_wildcard
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass, replace
 
@@ -23,6 +24,8 @@ CONTROL_LISTENER: Final = "CONTROLLER"
 PLAINTEXT: Final = "PLAINTEXT"
 SECURITY_PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_PORT: Final = 65_535
+_KAFKAS_PORT: Final = 9092
+"""That of `PLAINTEXT://:9092`, Kafka's default for `listeners`."""
 
 Settings = Mapping[str, object]
 """The settings that were given, by name."""
@@ -85,46 +88,74 @@ class Listeners:
         return ",".join(f"{listener.name}:{listener.protocol}" for listener in self.all)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where the listeners for clients are, in place of what the settings say."""
+
+    host: str | None = None
+    """The host of all of them. Without it they keep theirs, and those without one get loopback."""
+    port: int = 0
+    """The port of the first one, unless it is 0."""
+    advertise: str | None = None
+    """The host that clients are given, with the port that the listener has."""
+    place: int = 0
+    """How many brokers of the process come before this one. Fixed ports count up by that."""
+
+
+AS_SET: Final = Placement()
+
+
 def plan_listeners(
     given: Settings,
+    placement: Placement = AS_SET,
     *,
-    host: str,
-    control_host: str,
-    port: int = 0,
+    control_host: str = LOOPBACK,
     ports: Mapping[str, int] | None = None,
 ) -> Listeners:
     """The listeners that the settings describe; raises `ConfigError` if they contradict each other.
 
-    A listener without a host gets `host`. `port` is that of the first listener for clients. `ports`
-    holds ports that take the place of 0, by name.
+    `ports` holds ports that take the place of 0, by name.
     """
-    clients, control = _addresses(given, port)
+    clients, control = _addresses(given)
     protocols = _protocols(given)
     inter_broker = _inter_broker(given, [one.name for one in clients], protocols)
     protocols.setdefault(CONTROL_LISTENER, protocols[inter_broker])
-    advertised = _advertised(given, clients)
+    placed = _placed(clients, placement)
+    advertised = _advertised_at(given, clients, placement)
     known_ports = ports or {}
     listeners = [
         NamedListener(
             name=one.name,
             protocol=_protocol_of(one.name, protocols),
-            host=one.host or host,
-            port=one.port or known_ports.get(one.name, 0),
+            host=one.host or LOOPBACK,
+            port=_counted(one.port, placement) or known_ports.get(one.name, 0),
             advertised=advertised.get(one.name),
         )
-        for one in clients
+        for one in placed
     ]
     listeners.append(
         NamedListener(
             name=control.name,
             protocol=_protocol_of(control.name, protocols),
             host=control.host or control_host,
-            port=control.port,
+            port=_counted(control.port, placement),
             advertised=Address(name=control.name),
             is_control_plane=True,
         )
     )
     return Listeners(all=tuple(listeners), inter_broker=inter_broker)
+
+
+def client_protocols(given: Settings) -> dict[str, str]:
+    """What the listeners for clients speak, by name."""
+    protocols = _protocols(given)
+    return {one.name: _protocol_of(one.name, protocols) for one in _addresses(given)[0]}
+
+
+def names_controllers_only(given: Settings) -> bool:
+    """Whether `listeners` has only those of KRaft's controllers, as in a file for one of them."""
+    listening = parse_listeners(given, "listeners")
+    return bool(listening) and {one.name for one in listening} <= _quorum(given)
 
 
 def speaks_sasl(given: Settings) -> bool:
@@ -137,9 +168,7 @@ def speaks_sasl(given: Settings) -> bool:
 def parse_listeners(given: Settings, key: str) -> list[Address]:
     """The items of `listeners` or `advertised.listeners`; none if it is not given."""
     found = [
-        _parse_address(key, item.strip())
-        for item in str(given.get(key) or "").split(",")
-        if item.strip()
+        _parse_address(key, item.strip()) for item in _text(given, key).split(",") if item.strip()
     ]
     if repeated := _repeated(one.name for one in found):
         raise ConfigError(f"{key}: each listener must have a different name, found two {repeated}")
@@ -148,29 +177,7 @@ def parse_listeners(given: Settings, key: str) -> list[Address]:
     return found
 
 
-def count_up(given: Settings, place: int, *, port: int) -> dict[str, str]:
-    """The listener settings of the broker at `place` among those of one process.
-
-    Fixed ports count up from broker to broker, those advertised too. A listener on a free port
-    advertises that one. `port` is that of the first listener for clients, if it is fixed.
-    """
-    clients, control = _addresses(given, port)
-    listening = [*clients, control] if control in parse_listeners(given, "listeners") else clients
-    fixed = {one.name for one in clients if one.port}
-    advertised = [
-        _moved(one, place) if name in fixed else replace(one, port=0)
-        for name, one in _advertised(given, clients).items()
-    ]
-    counted = {
-        "listeners": [_moved(one, place) for one in listening],
-        "advertised.listeners": advertised,
-    }
-    return {
-        key: ",".join(map(str, addresses)) for key, addresses in counted.items() if given.get(key)
-    }
-
-
-def _addresses(given: Settings, port: int) -> tuple[list[Address], Address]:
+def _addresses(given: Settings) -> tuple[list[Address], Address]:
     """Where the broker listens: for clients, and for its controller."""
     listening = parse_listeners(given, "listeners")
     control_name = _text(given, "control.plane.listener.name").upper()
@@ -179,10 +186,8 @@ def _addresses(given: Settings, port: int) -> tuple[list[Address], Address]:
             "control.plane.listener.name must be a listener name defined in listeners. The valid "
             f"options based on currently configured listeners are {_names(listening)}"
         )
-    # A file for KRaft gives its controllers listeners, which brokers of the ZooKeeper era lack.
-    quorum = {name.strip().upper() for name in _text(given, "controller.listener.names").split(",")}
-    clients = [one for one in listening if one.name not in quorum | {control_name}]
-    if listening and not clients:
+    clients = [one for one in listening if one.name not in _quorum(given) | {control_name}]
+    if listening and not clients and not names_controllers_only(given):
         raise ConfigError("listeners has none for clients")
     if any(one.name == CONTROL_LISTENER for one in clients):
         raise ConfigError(
@@ -190,10 +195,14 @@ def _addresses(given: Settings, port: int) -> tuple[list[Address], Address]:
             f"control.plane.listener.name={CONTROL_LISTENER}, or choose another name"
         )
     clients = clients or [Address(name=CLIENT_LISTENER)]
-    if port:
-        clients[0] = replace(clients[0], port=port)
     control = next((one for one in listening if one.name == control_name), None)
     return clients, control or Address(name=control_name or CONTROL_LISTENER)
+
+
+def _quorum(given: Settings) -> set[str]:
+    """The listeners of KRaft's controllers, which brokers of the ZooKeeper era lack."""
+    names = _text(given, "controller.listener.names").split(",")
+    return {name.strip().upper() for name in names} - {""}
 
 
 def _text(given: Settings, key: str) -> str:
@@ -204,8 +213,14 @@ def _names(addresses: Iterable[Address]) -> str:
     return ",".join(one.name for one in addresses)
 
 
-def _moved(address: Address, place: int) -> Address:
-    return replace(address, port=address.port + place) if address.port else address
+def _placed(clients: list[Address], placement: Placement) -> list[Address]:
+    """The clients' listeners of the first broker, at the host and port that were chosen."""
+    first, *others = [replace(one, host=placement.host or one.host) for one in clients]
+    return [replace(first, port=placement.port or first.port), *others]
+
+
+def _counted(port: int, placement: Placement) -> int:
+    return port + placement.place if port else 0
 
 
 def _parse_address(key: str, text: str) -> Address:
@@ -221,7 +236,7 @@ def _repeated(values: Iterable[object]) -> object | None:
 
 def _protocols(given: Settings) -> dict[str, str]:
     key = "listener.security.protocol.map"
-    text = str(given.get(key) or ",".join(f"{name}:{name}" for name in SECURITY_PROTOCOLS))
+    text = _text(given, key) or ",".join(f"{name}:{name}" for name in SECURITY_PROTOCOLS)
     protocols: dict[str, str] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         name, _, protocol = (part.strip().upper() for part in item.partition(":"))
@@ -261,12 +276,78 @@ def _inter_broker(given: Settings, clients: list[str], protocols: Mapping[str, s
     return name
 
 
+def _advertised_at(
+    given: Settings, clients: list[Address], placement: Placement
+) -> dict[str, Address]:
+    """What listeners advertise once they are placed, by name; "" and 0 stand for their own."""
+    advertised = _advertised(given, clients)
+    if placement.advertise:
+        return {name: Address(name=name, host=placement.advertise) for name in advertised}
+    placed = {one.name: one for one in _placed(clients, placement)}
+    if clients[0].name in advertised:
+        first = clients[0]
+        advertised[first.name] = replace(
+            advertised[first.name],
+            port=_port_to_advertise(advertised[first.name], first, placed[first.name], given),
+        )
+    if placement.host:
+        hosts = {one.name: one.host for one in clients}
+        advertised = {
+            name: replace(one, host=_host_to_advertise(one.host, hosts[name], placement.host))
+            for name, one in advertised.items()
+        }
+    return {
+        name: replace(one, port=_counted(one.port, placement) if placed[name].port else 0)
+        for name, one in advertised.items()
+    }
+
+
+def _port_to_advertise(advertised: Address, old: Address, new: Address, given: Settings) -> int:
+    """That of a listener that moves from `old` to `new`: clients must not be sent to the old port.
+
+    Another port than the old one belongs to a proxy, which sends clients on to the old one.
+    """
+    is_listed = _lists_clients(given)
+    old_port = old.port if is_listed else _KAFKAS_PORT
+    if old_port == new.port or advertised.port in (0, new.port):
+        return advertised.port
+    if advertised.port == old_port:
+        return 0
+    if is_listed and old_port:
+        raise ConfigError(
+            f"advertised.listeners sends clients to {advertised}, which is not port {old_port} of "
+            f"the listener, so it cannot follow when `port` moves the listener to {new.port}: set "
+            f"{new.port} in listeners and leave out `port`, or use `advertise`"
+        )
+    return advertised.port
+
+
+def _host_to_advertise(advertised: str, old: str, new: str) -> str:
+    """Likewise; "" stands for the listener's own, which is reachable."""
+    is_deserted = is_loopback(advertised) and not (is_loopback(new) or is_wildcard(new))
+    return "" if advertised == old or is_deserted else advertised
+
+
+def _lists_clients(given: Settings) -> bool:
+    return bool(given.get("listeners")) and not names_controllers_only(given)
+
+
 def _advertised(given: Settings, clients: list[Address]) -> dict[str, Address]:
     """By listener; those without an entry of the setting advertise nothing, as in Kafka."""
-    advertised = parse_listeners(given, "advertised.listeners")
+    is_listed = _lists_clients(given)
+    quorum = _quorum(given)
+    advertised = [
+        one for one in parse_listeners(given, "advertised.listeners") if one.name not in quorum
+    ]
     if not advertised:
         return {one.name: Address(name=one.name) for one in clients}
-    if not given.get("listeners"):  # it has one, whatever the address is called
+    for one in advertised:
+        if is_wildcard(one.host):
+            raise ConfigError(
+                f"advertised.listeners cannot use the nonroutable meta-address {one.host}. Use a "
+                "routable IP address."
+            )
+    if not is_listed:  # there is one, whatever the address is called
         named = next((one for one in advertised if one.name == CLIENT_LISTENER), advertised[0])
         return {CLIENT_LISTENER: replace(named, name=CLIENT_LISTENER)}
     names = [one.name for one in clients]

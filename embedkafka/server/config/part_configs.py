@@ -15,7 +15,7 @@ from embedkafka.net.transport import Encrypt
 from embedkafka.records.compression import Compression
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.broker_keys import assignor_name, parse_ip_overrides
+from embedkafka.server.config.broker_keys import assignor_name, parse_ip_overrides, parse_release
 from embedkafka.server.config.listener_keys import LISTENER_PREFIX
 from embedkafka.server.config.listeners import Listeners, NamedListener
 from embedkafka.txn.config import TxnConfig
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from embedkafka.security.tokens import TokenSettings
 
 _MINUTE_MS = 60_000
+_TRUNCATION_ON_FETCH = parse_release("2.7-IV1")
 _CONNECT_TIMEOUT_MS = 18_000
 
 
@@ -143,6 +144,8 @@ def replica_config(config: BrokerConfig) -> ReplicaConfig:
             "replica.high.watermark.checkpoint.interval.ms"
         ),
         selector_class=config.text("replica.selector.class") or None,
+        truncates_on_fetch=parse_release(config.text("inter.broker.protocol.version"))
+        >= _TRUNCATION_ON_FETCH,
         producer_purge_interval_requests=config.integer(
             "producer.purgatory.purge.interval.requests"
         ),

@@ -28,6 +28,8 @@ from embedkafka.server.config.definition import (
     string_key,
 )
 
+OFFERED_TLS: Final = ("TLSv1.2", "TLSv1.3")
+
 _LISTENERS: Final = (
     list_key("early.start.listeners", None, distinct),
     string_key("inter.broker.listener.name", None),
@@ -52,7 +54,7 @@ _SSL: Final = (
     string_key(
         "ssl.client.auth", "none", one_of("required", "requested", "none"), update=PER_BROKER
     ),
-    list_key("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), distinct, update=PER_BROKER),
+    list_key("ssl.enabled.protocols", OFFERED_TLS, distinct, update=PER_BROKER),
     string_key("ssl.endpoint.identification.algorithm", "https", update=PER_BROKER),
     class_key("ssl.engine.factory.class", None, update=PER_BROKER),
     password_key("ssl.key.password", update=PER_BROKER),

@@ -1,8 +1,10 @@
 """The arguments of the command line, with a stand-in for the cluster."""
 
+import argparse
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -18,6 +20,9 @@ from embedkafka.cluster import broker_process, embedded
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
 
+(ACTION,) = (a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
+SUBPARSERS: list[argparse.ArgumentParser] = list(ACTION.choices.values())
+
 
 class StandIn:
     """Keeps the settings it was created with, and has a fixed address."""
@@ -26,6 +31,7 @@ class StandIn:
     close_with: Exception | None = None
     bootstrap_servers = "127.0.0.1:1,127.0.0.1:2"
     listeners: ClassVar = {"PLAINTEXT": bootstrap_servers, "SAFE": "127.0.0.1:3"}
+    advertised: ClassVar = {"PLAINTEXT": "proxy:1,proxy:2", "SAFE": "proxy:3"}
     certificates_dir = "/certificates"
 
     def __init__(self, **settings: Any) -> None:
@@ -60,8 +66,10 @@ def python(program: Any) -> list[Any]:
 def test_up_tells_the_command_where_the_cluster_is(capfd: pytest.CaptureFixture[str]) -> None:
     program = "import os; print(os.environ['EMBEDKAFKA_BOOTSTRAP'])"
     program += "; print(os.environ['KAFKA_BOOTSTRAP_SERVERS'])"
+    program += "; print(os.environ['EMBEDKAFKA_BOOTSTRAP_SAFE'])"
     assert cli.main(["up", *python(program)]) == 0
-    assert capfd.readouterr().out.split() == [StandIn.bootstrap_servers] * 2
+    addresses = [StandIn.bootstrap_servers] * 2 + ["127.0.0.1:3"]
+    assert capfd.readouterr().out.split() == addresses
     assert StandIn.made[0].closed
 
 
@@ -73,10 +81,10 @@ def test_up_passes_every_option_to_the_cluster(tmp_path: Path) -> None:
     options += ["--topic", "a:3:2", "--topic", "b:4", "--topic", "c"]
     options += ["--topic-config", "b:retention.ms=6", "--topic-config", "b:cleanup.policy=compact"]
     options += ["--host", "127.0.0.2", "--racks", "r1,r2, r3", "--zookeeper", "localhost:2181/here"]
-    options += ["--log-dirs", "2", "--seed", "7"]
+    options += ["--log-dirs", "2", "--seed", "7", "--advertise", "proxy"]
     assert cli.main(["up", *options, *python("")]) == 0
     settings = StandIn.made[0].settings
-    assert settings["host"] == "127.0.0.2"
+    assert (settings["host"], settings["advertise"]) == ("127.0.0.2", "proxy")
     assert settings["racks"] == ["r1", "r2", "r3"]
     assert settings["zookeeper"] == "localhost:2181/here"
     assert (settings["log_dirs"], settings["seed"]) == (2, 7)
@@ -109,20 +117,21 @@ def test_broker_passes_every_option_to_its_process(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Lone(StandIn):
-        listeners: ClassVar = {"PLAINTEXT": "127.0.0.1:9"}
+        listeners = advertised = {"PLAINTEXT": "127.0.0.1:9"}
 
     monkeypatch.setattr(broker_process, "BrokerProcess", Lone)
     monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
     options = ["--zookeeper", "localhost:2181/here", "--id", "7"]
-    options += ["--host", "127.0.0.2", "--port", "9"]
+    options += ["--host", "127.0.0.2", "--port", "9", "--advertise", "proxy"]
     options += ["--config", "num.partitions=2", "--data-dir", str(tmp_path)]
     assert cli.main(["broker", *options]) == 0
-    assert capsys.readouterr().out == "BOOTSTRAP 127.0.0.1:9\n"
+    assert capsys.readouterr().out == "BOOTSTRAP 127.0.0.1:9\nADVERTISED 127.0.0.1:9\n"
     assert Lone.made[0].settings == {
         "zookeeper": "localhost:2181/here",
         "broker_id": 7,
         "host": "127.0.0.2",
         "port": 9,
+        "advertise": "proxy",
         "config": {"num.partitions": "2"},
         "data_dir": tmp_path,
     }
@@ -162,6 +171,62 @@ def test_a_setting_that_must_not_be_ignored_is_misuse(
     monkeypatch.setattr(embedkafka, "EmbeddedKafka", embedded.EmbeddedKafka, raising=False)
     assert cli.main(["up", "--config", "create.topic.policy.class.name=x", *python("")]) == 2
     assert "the policy would not be applied" in capsys.readouterr().err
+
+
+def test_all_that_is_wrong_is_said_at_once_and_in_words_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(embedkafka, "EmbeddedKafka", embedded.EmbeddedKafka, raising=False)
+    options = ["--brokers", "0", "--port", "-1", "--log-dirs", "0", "--advertise", "a:9092"]
+    options += ["--properties", "/no/such/file", "--mechanism", "plain"]
+    options += ["--topic", "a:0", "--topic", "b", "--topic-config", "b:retention.ms=long"]
+    options += ["--topic-config", "c:retention.ms=5", "--seed", "9" * 30]
+    assert cli.main(["up", *options, *python("")]) == 2
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert first == "embedkafka: 10 problems with the configuration:"
+    beginnings = [
+        "cannot read --properties /no/such/file",
+        "--topic-config c:retention.ms=5: give --topic c too",
+        "--topic a: partitions must be",
+        "--topic b: Invalid value long for configuration retention.ms",
+        "users, --mechanism and --anonymous need --security",
+        "--seed must be",
+        "--brokers must be",
+        "--log-dirs must be",
+        "--port must be",
+        "--advertise must be",
+    ]
+    assert [line.startswith(f"- {b}") for line, b in zip(lines, beginnings, strict=True)] == [
+        True
+    ] * 10, lines
+
+
+def test_every_option_that_is_named_for_an_argument_exists() -> None:
+    flags = {flag for parser in SUBPARSERS for flag in parser._option_string_actions}
+    assert set(cli._OPTIONS.values()) <= flags
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("port 9092 is in use: choose another `port`, or 0", "choose another --port, or 0"),
+        ("log.dirs has no effect: use `data_dir` and `log_dirs`", "--data-dir and --log-dirs"),
+        ("node.id has no effect: use `broker_id`", "use --id"),
+        ("- host must be text", "- --host must be"),
+        ("`kafka.metrics()` and a port", "`kafka.metrics()` and a port"),
+    ],
+)
+def test_messages_name_options_and_not_arguments(text: str, said: str) -> None:
+    assert said in cli._in_options(text)
+
+
+def test_up_serves_metrics_and_tells_the_command_where(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StandIn, "metrics", lambda self: None, raising=False)
+    program = "import os; print(os.environ['EMBEDKAFKA_METRICS'])"
+    assert cli.main(["up", "--metrics-port", "0", *python(program)]) == 0
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics\n", capfd.readouterr().out)
 
 
 def test_up_keeps_the_exit_code_of_the_command() -> None:
@@ -328,13 +393,17 @@ def test_serve_prints_where_the_files_of_a_secured_cluster_are(
 ) -> None:
     monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
     options = ["--security", "sasl_ssl", "--user", "alice:a:secret", "--user", "job:j-secret"]
-    assert cli.main(["serve", *options, "--mechanism", "plain"]) == 0
+    options += ["--mechanism", "plain", "--mechanism", "scram-sha-256", "--anonymous"]
+    assert cli.main(["serve", *options]) == 0
     security = StandIn.made[0].settings["security"]
-    assert (security.protocol, security.mechanism) == ("SASL_SSL", "PLAIN")
+    assert (security.protocol, security.anonymous) == ("SASL_SSL", True)
+    assert security.mechanisms == ("PLAIN", "SCRAM-SHA-256")
     assert security.users == {"alice": "a:secret", "job": "j-secret"}
     assert capfd.readouterr().out.splitlines() == [
         "BOOTSTRAP 127.0.0.1:1,127.0.0.1:2",
         "BOOTSTRAP.SAFE 127.0.0.1:3",
+        "ADVERTISED proxy:1,proxy:2",
+        "ADVERTISED.SAFE proxy:3",
         "CERTIFICATES /certificates",
         "CLIENT.alice /files/alice",
         "CLIENT.job /files/job",
@@ -350,7 +419,8 @@ def test_passwords_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    "options", [["--user", "alice:x"], ["--users-file", "x"], ["--mechanism", "plain"]]
+    "options",
+    [["--user", "alice:x"], ["--users-file", "x"], ["--mechanism", "plain"], ["--anonymous"]],
 )
 def test_users_need_a_protocol(options: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["serve", *options]) == 2

@@ -16,7 +16,7 @@ import embedkafka
 
 class StandIn:
     bootstrap_servers = "127.0.0.1:1"
-    listeners = {"PLAINTEXT": bootstrap_servers}
+    listeners = advertised = {"PLAINTEXT": bootstrap_servers}
     certificates_dir = None
     def __init__(self, **settings): pass
     def __enter__(self): return self
@@ -79,6 +79,7 @@ def start() -> Iterator[Start]:
 def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start: Start) -> None:
     process = start("serve")
     assert process.stdout.readline() == "BOOTSTRAP 127.0.0.1:1\n"
+    assert process.stdout.readline() == "ADVERTISED 127.0.0.1:1\n"
     out, err = process.communicate("these words are not for us\n", timeout=30)
     assert out == ""
     assert "closed" in err
@@ -106,7 +107,7 @@ def test_serve_with_stay_goes_on_without_stdin(start: Start) -> None:
 def test_serve_started_without_any_stdin_ends_at_once() -> None:
     closed_stdin = f"exec {sys.executable} -c '{RUNNER}' serve <&-"
     done = subprocess.run(["sh", "-c", closed_stdin], capture_output=True, text=True, timeout=30)
-    assert done.stdout == "BOOTSTRAP 127.0.0.1:1\n"
+    assert done.stdout == "BOOTSTRAP 127.0.0.1:1\nADVERTISED 127.0.0.1:1\n"
     assert done.returncode == 0, done.stderr
 
 

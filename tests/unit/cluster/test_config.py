@@ -1,10 +1,12 @@
 """How a cluster treats the settings it is given."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from embedkafka.cluster.config import ClusterConfig, broker_settings
+from embedkafka.cluster.config import ClusterConfig, TopicSpec, broker_settings, placement_of
 from embedkafka.runtime.failures import ConfigError, ConfigWarning
 from embedkafka.runtime.properties import parse_properties
 
@@ -66,6 +68,68 @@ def test_a_warning_gives_the_reason() -> None:
         ClusterConfig(config={"ssl.provider": "x"})
 
 
+def test_a_file_for_a_controller_of_kraft_warns_that_brokers_serve_clients() -> None:
+    config = {"listeners": ["CONTROLLER://:9093"], "controller.listener.names": ["CONTROLLER"]}
+    with pytest.warns(ConfigWarning) as warned:
+        ClusterConfig(config=config)
+    assert any("names only those of KRaft's controllers" in str(one.message) for one in warned)
+
+
+def test_all_problems_are_in_one_error() -> None:
+    config = {
+        "num.partition": 3,
+        "log.retention.ms": "long",
+        "listeners": "here",
+        "queued.max.request.bytes": 5,
+        "create.topic.policy.class.name": "a.Policy",
+        "broker.rack": None,
+    }
+    with pytest.raises(ConfigError) as refused:
+        ClusterConfig(
+            brokers=0,
+            port=-1,
+            host="",
+            advertise="0.0.0.0",
+            log_dirs=0,
+            zookeeper="",
+            data_dir=Path("a\0b"),
+            racks="a",
+            config=config,
+            topics={"a b": 1, "c": 0},
+        )
+    problems = refused.value.problems
+    assert [re.sub(r"\W.*", "", problem) for problem in problems] == [
+        *("brokers", "log_dirs", "port", "host", "advertise", "zookeeper", "data_dir", "racks"),
+        *("broker", "unknown", "Invalid", "broker", "listeners", "queued", "", "topics"),
+    ]
+    assert str(refused.value) == "\n- ".join(["16 problems with the configuration:", *problems])
+
+
+def test_a_topic_s_problems_are_in_one_error() -> None:
+    config = {"retention.ms": "long", "cleanup": "compact", "segment.bytes": None}
+    with pytest.raises(ConfigError) as refused:
+        TopicSpec(partitions=0, replication=0, config=config)
+    assert len(refused.value.problems) == 5
+
+
+def test_a_setting_that_cannot_be_read_contradicts_no_other() -> None:
+    config = {"queued.max.request.bytes": 5, "socket.request.max.bytes": "x"}
+    with pytest.raises(ConfigError) as refused:
+        ClusterConfig(config=config)
+    assert refused.value.problems == (str(refused.value),)
+
+
+@pytest.mark.parametrize("host", ["::1", "kafka", "kafka.example.org", "10.0.0.1"])
+def test_a_host_may_be_advertised(host: str) -> None:
+    assert placement_of(ClusterConfig(advertise=host)).advertise == host
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "kafka:9092", "[::1]", "a b", "a/b", "a,b"])
+def test_what_is_not_a_host_is_not_advertised(host: str) -> None:
+    with pytest.raises(ConfigError, match="advertise must be"):
+        ClusterConfig(advertise=host)
+
+
 def test_a_setting_that_must_not_be_ignored_stops_the_cluster() -> None:
     with pytest.raises(ConfigError, match=r"create\.topic\.policy\.class\.name is not supported"):
         ClusterConfig(config={"create.topic.policy.class.name": "a.Policy"})
@@ -84,6 +148,15 @@ def test_ports_that_brokers_would_share_as_they_count_up_are_refused() -> None:
     ClusterConfig(config={**two, "inter.broker.listener.name": "A"})
     with pytest.raises(ConfigError, match=r"2 brokers on ports 9092 and 9093 would meet"):
         ClusterConfig(brokers=2, config={**two, "inter.broker.listener.name": "A"})
+
+
+def test_ports_that_would_meet_are_named_beside_other_problems() -> None:
+    config = {
+        "listeners": "PLAINTEXT://:9092,SSL://:9093",
+        "num.partitions": "many",
+    }
+    with pytest.raises(ConfigError, match=r"(?s)2 problems.*many.*9092 and 9093 would meet"):
+        ClusterConfig(brokers=2, config=config)
 
 
 def test_a_listener_that_cannot_be_read_is_refused() -> None:

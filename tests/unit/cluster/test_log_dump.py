@@ -90,7 +90,10 @@ def test_json_keeps_text_and_encodes_other_bytes() -> None:
 
 def test_text_is_one_line_for_each_finding() -> None:
     record = a_record(timestamp=1_000, key=None, value=b"", headers=(("h", b"\0\1"),))
-    assert as_text(record) == "      7  1970-01-01T00:00:01.000Z  key=null  value=''  h: 0001"
+    assert (
+        as_text(record)
+        == "      7  1970-01-01T00:00:01.000Z  key=null  value=''  h: 0x0001 (2 bytes)"
+    )
     assert as_text(FileFound(name="x.log", size=5)) == "  x.log: 5 bytes"
     assert as_text(EntryFound(fields={"epoch": 3, "start_offset": 9})).strip() == (
         "epoch 3, start_offset 9"

@@ -53,7 +53,7 @@ def authentication(zk: KafkaZk | None, settings: Mapping[str, object]) -> Authen
     config = BrokerConfig(parse_broker_settings(settings))
     return Authentication(
         config,
-        plan_listeners(config.given, host="127.0.0.1", control_host="127.0.0.1"),
+        plan_listeners(config.given),
         credentials=ScramCredentials(zk),
         tokens=None,
         clock=ManualClock(),

@@ -16,6 +16,7 @@ from embedkafka.server.config.docs import BROKER_DOCS, GROUP_DOCS, TOPIC_DOCS, d
 from embedkafka.server.config.group import GROUP_KEYS
 from embedkafka.server.config.inert import INERT, INERT_TOPIC, find_inert
 from embedkafka.server.config.inert_docs import INERT_DOCS
+from embedkafka.server.config.part_configs import replica_config
 from embedkafka.server.config.topic import effective_topic_config, parse_topic_settings
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 
@@ -243,6 +244,30 @@ def test_every_key_without_effect_says_what_it_would_do() -> None:
     listed = {name for name in BROKER_KEYS if find_inert(name) is not None}
     unlisted = {name for name in INERT if not any(key.startswith(name) for key in listed)}
     assert set(INERT_DOCS) == listed | unlisted | set(INERT_TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("release", "on_fetch"),
+    [
+        ("0.11.0.2", False),
+        ("2.6", False),
+        ("2.6.3", False),
+        ("2.7-IV0", False),
+        ("2.7-IV1", True),
+        ("2.7", True),
+        ("2.7.1", True),
+        ("3.9-IV0", True),
+    ],
+)
+def test_releases_from_2_7_on_truncate_on_fetch(release: str, on_fetch: bool) -> None:
+    settings = parse_broker_settings({"inter.broker.protocol.version": release})
+    assert replica_config(BrokerConfig(settings)).truncates_on_fetch is on_fetch
+
+
+@pytest.mark.parametrize("release", ["", "2", "latest", "2.6-IV", "2.6-SNAPSHOT", "٢.٦"])
+def test_what_is_no_release_is_refused(release: str) -> None:
+    with pytest.raises(ConfigError, match="is not a valid version, such as"):
+        parse_broker_settings({"inter.broker.protocol.version": release})
 
 
 def test_kerberos_matters_only_where_a_listener_speaks_sasl() -> None:
