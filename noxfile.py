@@ -34,6 +34,14 @@ SUITES: Final = {
     "plugin": ("tests/plugin",),
 }
 
+EXTRAS: Final = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]
+
+#: The oldest pytest that the plugin supports, and the last plugins for it.
+OLDEST_PYTEST: Final = (
+    *(needed.replace(">=", "==") for needed in EXTRAS["pytest"]),
+    *("pytest-asyncio==0.23.8", "pytest-html==4.1.1"),
+)
+
 #: Runs on a classic session, and on a Spark Connect server too.
 EVERY_HELPER: Final = "tests/spark/test_every_helper.py"
 
@@ -66,6 +74,14 @@ def free_threaded(session: nox.Session) -> None:
     _install(session, "test-any-spark")  # gRPC, in the other group, has no such wheels
     for suite in session.posargs or ("unit", "wire"):
         _pytest(session, *SUITES[suite], env={"PYTHON_GIL": "0"})
+
+
+@nox.session(python="3.11")
+def oldest_pytest(session: nox.Session) -> None:
+    """Runs the plugin's tests on the oldest pytest that it supports."""
+    _install(session, "test")
+    session.install(*OLDEST_PYTEST)
+    _pytest(session, *SUITES["plugin"])
 
 
 @nox.session

@@ -4,7 +4,7 @@
 #
 #   ci/run.sh test           what contributors run; needs no Apache Kafka
 #   ci/run.sh gates          what CI runs after it on every push
-#   ci/run.sh nightly        everything there is, one stage after the other
+#   ci/run.sh nightly        everything there is
 #   ci/run.sh check spark    only these
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 # Quick news comes first, then the longest.
 test=(check spark plugin cluster wire docs chaos)
 gates=(oracle more-spark install takeover)
-nightly=("${test[@]}" "${gates[@]}" slow connect tours drawn shuffled no-sendfile hasty oracle-3.9 differences rounds histories fuzz mutants kerberos demo pages coverage release bench)
+nightly=("${test[@]}" "${gates[@]}" slow connect tours drawn shuffled no-sendfile hasty oracle-3.9 differences histories fuzz mutants kerberos demo pages coverage release rounds bench)
 
 night=''
 case "${1-}" in
@@ -54,10 +54,15 @@ run_stage() { # <stage>
     return "$status"
 }
 
-# Stages wait about half of their time, so there are twice as many at a time as there are cores. At
-# night, chaos and benchmarks need the machine to themselves. Each stage has its own temporary
-# directory, because tests look there for leftovers of clusters.
-at_a_time=$([ "$night" ] && echo 1 || echo $((2 * $(nproc))))
+# Stages wait about half of their time, so there are twice as many at a time as there are cores; a few
+# need the machine to themselves. Each stage has its own temporary directory, because tests look
+# there for leftovers of clusters.
+most_at_a_time() { # <stage>
+    case "$1" in
+        rounds | bench) echo 1 ;;
+        *) echo $((2 * $(nproc))) ;;
+    esac
+}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 stop_all() { kill $(cat "$logs"/*.pid) 2> /dev/null; }
@@ -86,10 +91,12 @@ wait_for_one() {
 
 begun=$SECONDS
 for stage in "${stages[@]}"; do
+    at_a_time=$(most_at_a_time "$stage")
     while (($(jobs -rp | wc -l) >= at_a_time)); do wait_for_one; done
     [ -e "$logs/stopped" ] && break
     echo "$stage begins"
     run_logged "$stage" &
+    ((at_a_time > 1)) || wait_for_one
 done
 while (($(jobs -rp | wc -l))); do wait_for_one; done
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.request_log import Mark, SeenRequest
     from embedkafka.cluster.restoring.snapshot import Snapshot
     from embedkafka.cluster.test_case import EmbeddedKafkaTestCase
+    from embedkafka.controller.state_change_log import StateChange
     from embedkafka.faults.disk import Disk
     from embedkafka.faults.injection import Faults, RequestFilter
     from embedkafka.faults.links import LinkFault
@@ -100,6 +101,7 @@ _HOMES = {
     "Security": "cluster.access.security",
     "SeenRequest": "cluster.request_log",
     "Snapshot": "cluster.restoring.snapshot",
+    "StateChange": "controller.state_change_log",
     "SystemClock": "runtime.clock",
     "Topic": "cluster.clients.topic",
     "TopicPartition": "runtime.ids",
@@ -152,6 +154,7 @@ __all__ = [
     "Security",
     "SeenRequest",
     "Snapshot",
+    "StateChange",
     "SystemClock",
     "Topic",
     "TopicPartition",

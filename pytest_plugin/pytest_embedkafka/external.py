@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from embedkafka import EmbeddedKafka, EmbedKafkaError, InvalidArgument, PartitionStatus
 from embedkafka.cluster.clients.client_waits import ClientWaits
 from embedkafka.cluster.clients.clients import Clients
+from embedkafka.cluster.clients.decoding import Decoders, require_decoder
 from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.coordinators import partition_that_coordinates
 from embedkafka.runtime.properties import format_properties
@@ -60,10 +61,11 @@ class ExternalKafka:
         self._admin = require_admin(bootstrap_servers, settings)
         self._settings = settings
         self._suffix = "" if shared is None else f"-{shared.worker}"
-        self.view = None if shared is None else _view(shared, self._own)
+        self._clients = Clients(bootstrap_servers, settings=settings)
+        decoders = self._clients.decoders
+        self.view = None if shared is None else _view(shared, self._own, decoders)
         """What a worker may ask of the cluster that it shares with others."""
         self._scratch = TemporaryDirectory()
-        self._clients = Clients(bootstrap_servers, settings=settings)
         self._state = ExternalState(self._admin, lambda address: require_admin(address, settings))
         self._created: set[str] = set()
         self._deleted: set[str] = set()
@@ -117,10 +119,12 @@ class ExternalKafka:
         partitions: int = 1,
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
+        decode: Any = None,
     ) -> Topic:
-        """Creates a topic; without a name it gets a unique one."""
+        """Creates a topic; without a name it gets a unique one. Any: as for `EmbeddedKafka`."""
         from confluent_kafka.cimpl import NewTopic
 
+        decoder = require_decoder(decode)
         name = (name or f"topic-{uuid.uuid4().hex[:12]}") + self._suffix
         new = NewTopic(
             name,
@@ -133,11 +137,14 @@ class ExternalKafka:
         self._deleted.discard(name)
         self._state.await_topic(name, partitions, _TIMEOUT_S)
         self._clients.on_partitions(name, partitions)
-        return self.existing_topic(name)
+        return self.existing_topic(name, decode=decoder)
 
-    def existing_topic(self, name: str) -> Topic:
-        """The handle of a topic that exists."""
-        return Topic(self._own(name), self.bootstrap_servers, self._clients)
+    def existing_topic(self, name: str, *, decode: Any = None) -> Topic:
+        """The handle of a topic that exists. Any: as for `EmbeddedKafka`."""
+        name = self._own(name)
+        if (decoder := require_decoder(decode)) is not None:
+            self._clients.decoders.set(name, decoder)
+        return Topic(name, self.bootstrap_servers, self._clients)
 
     def stream(self, spark: "SparkSession", topic: str | Topic, **how: Any) -> "DataFrame":
         """A topic as a streaming DataFrame. Any: the arguments of `Topic.stream`."""
@@ -299,8 +306,15 @@ class ExternalKafka:
 
     def isolated(self) -> Sweeper:
         """Deletes the topics that a test creates through this object, and their new groups."""
-        view = self._clients.view()
-        return Sweeper(self, self._created.copy, self._state.topics, view, self.view)
+        clients = self._clients
+        return Sweeper(
+            self,
+            clients.decoders,
+            self._created.copy,
+            self._state.topics,
+            clients.view(),
+            self.view,
+        )
 
     def delete_topic(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> None:
         """Deletes a topic; returns when it is gone, and raises the cluster's refusal."""
@@ -322,6 +336,10 @@ class ExternalKafka:
             return
         for name in topics:
             _quietly(lambda name=name: self.delete_topic(name), name)  # type: ignore[misc]  # a default binds it
+
+    def _remove_topics(self, names: Sequence[str]) -> None:
+        """As for `EmbeddedKafka`."""
+        self.sweep(names)
 
     def describe(self) -> str:
         """The brokers, and each partition's leader and in-sync replicas."""
@@ -388,6 +406,7 @@ class ExternalKafka:
         self._created.discard(name)
         self._deleted.add(name)
         self._clients.on_deletion(name, had_other_leaders=False)
+        self._clients.decoders.set(name, None)
 
     def _sweep_returned(self) -> None:
         """Deletes the topics of this run that clients have brought back."""
@@ -422,10 +441,10 @@ def _quietly(delete: Callable[[], None], topics: str) -> None:
         _LOG.warning("%s of a test could not be deleted: %s", topics, error)
 
 
-def _view(shared: "Shared", own: Callable[[str], str]) -> "WorkerView":
+def _view(shared: "Shared", own: Callable[[str], str], decoders: Decoders) -> "WorkerView":
     from pytest_embedkafka.worker_view import WorkerView  # most runs share no cluster
 
-    return WorkerView(shared.place, shared.listener, own)
+    return WorkerView(shared.place, shared.listener, own, decoders)
 
 
 def require_admin(bootstrap_servers: str, settings: ClientSettings | None) -> Any:

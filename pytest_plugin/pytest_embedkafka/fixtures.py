@@ -5,7 +5,7 @@ pytest-xdist; `sharing` gives all workers one cluster. Nothing imports embedkafk
 a fixture.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from embedkafka import EmbeddedKafka, Faults, SystemClock, Topic
+    from embedkafka.spark import RunningScript
     from pytest_embedkafka.clients import TestClients
 
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 def _kafka_clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
     """The clusters behind `kafka`, which end with the session."""
     with ExitStack() as running:
-        yield Clusters(request.config, running)
+        yield Clusters(request, running)
 
 
 @pytest.fixture(scope="session")
@@ -139,6 +140,18 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
 
 
 @pytest.fixture
+def spark_immediate_triggers(spark: "SparkSession") -> "Iterator[Sequence[str]]":
+    """The test's queries with `processingTime` run as soon as there is data, at any interval.
+
+    Its value is a list of the intervals that were replaced. See `immediate_triggers`.
+    """
+    from embedkafka.spark import immediate_triggers
+
+    with immediate_triggers() as replaced:
+        yield replaced
+
+
+@pytest.fixture
 def spark_checkpoint(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
@@ -146,6 +159,38 @@ def spark_checkpoint(
     path = tmp_path_factory.mktemp("checkpoint")
     request.config.stash[LIVE].checkpoints.append(path)
     return path
+
+
+@pytest.fixture
+def spark_script(
+    request: pytest.FixtureRequest, kafka: "EmbeddedKafka", spark: "SparkSession", tmp_path: Path
+) -> "Iterator[Callable[..., RunningScript]]":
+    """Runs jobs that are scripts until the test ends: `spark_script("jobs/totals.py")`."""
+    from embedkafka.spark import run_script
+
+    scripts: list[RunningScript] = []
+
+    def start(script: Any, **more: Any) -> "RunningScript":  # Any: the arguments of run_script
+        __tracebackhide__ = True
+        given = {"kafka": kafka, "spark": spark, "directory": tmp_path, **more}
+        scripts.append(run_script(_found(script, request.path), **given).__enter__())
+        return scripts[-1]
+
+    yield start
+    __tracebackhide__ = True  # the script's error is told with the script's lines
+    try:
+        for script in reversed(scripts):
+            script.stop()
+    finally:
+        for script in scripts:
+            script.abandon()
+
+
+def _found(script: Any, test: Path) -> Any:
+    """A path that is relative to a folder above the test. Any: run_script checks it."""
+    if isinstance(script, str | Path) and str(script).endswith(".py") and not Path(script).exists():
+        return next((up / script for up in test.parents if (up / script).exists()), script)
+    return script
 
 
 def progress_of(config: pytest.Config) -> Callable[[str], None]:

@@ -101,7 +101,7 @@ class Guard:
             self._cluster.restore(name)
 
     @contextmanager
-    def keeping(self, fixture: pytest.FixtureDef[Any]) -> Iterator[None]:
+    def keeping(self, fixture: "pytest.FixtureDef[Any]") -> Iterator[None]:
         """Lets what a fixture does stay, which outlives the test; not if it fails."""
         isolation = self._isolation
         if isolation is None:

@@ -1,6 +1,7 @@
 """The clusters, queries and the Spark log that are live now, for the hooks around each test."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -55,8 +56,12 @@ class Live:
         self.clusters.remove(cluster)
 
     def mark(self) -> None:
-        """What clusters and Spark log from here on belongs to the next test."""
+        """What clusters, triggers and Spark log from here on belongs to the next test."""
         self.marks = {}
+        if triggers := sys.modules.get(TRIGGERS):
+            triggers.forget_replaced()
+        if (scripts := sys.modules.get(SCRIPTS)) is not None:
+            scripts.forget_scripts()
         if self.clusters:
             from embedkafka import EmbeddedKafka, EmbedKafkaError
 
@@ -69,6 +74,10 @@ class Live:
 
 
 SESSION_LABEL = "kafka"
+TRIGGERS = "embedkafka.spark.triggers"
+"""The module that knows of replaced triggers, once a test has used it."""
+SCRIPTS = "embedkafka.spark.scripts.running"
+"""The module that knows which scripts have run, once one has."""
 LIVE: pytest.StashKey[Live] = pytest.StashKey()
 HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
 """Of a test whose body has run: whether it passed."""

@@ -11,8 +11,8 @@ import pytest
 DEFAULT_BROKERS = 3
 BOOTSTRAP = "EMBEDKAFKA_BOOTSTRAP"
 """The variable in which `embedkafka up` names its cluster."""
-_EXPLORE_SEED = "EMBEDKAFKA_EXPLORE_SEED"
 _LOOPBACK = "127.0.0.1"
+_MAX_PORT = 65_535
 _OWN, _SHARED = _XDIST = ("own", "shared")
 _ARCHIVE = ("auto", "use", "new", "no")
 _STRICT = ("yes", "no")
@@ -25,11 +25,13 @@ class Options:
 
     brokers: int
     host: str
+    port: int
+    """The first broker's; 0 for free ports."""
     bootstrap_servers: str | None
     client_config: str | None
     kafka_config: dict[str, str]
     security: str | None
-    mechanism: str | None
+    mechanisms: list[str]
     users: dict[str, str] = field(repr=False)
     spark_config: dict[str, str]
     spark_master: str | None
@@ -52,6 +54,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="ADDRESS",
         help="the address of this machine that the brokers of `kafka` listen on, for Spark "
         f"executors on other machines (default: {_LOOPBACK})",
+    )
+    group.addoption(
+        "--kafka-port",
+        metavar="PORT",
+        help="the port of `kafka`'s first broker, for code that cannot be told otherwise; the "
+        "others take the following ones (default: 0, free ports)",
     )
     group.addoption(
         "--kafka-bootstrap",
@@ -90,9 +98,11 @@ def add_options(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--kafka-mechanism",
+        action="append",
+        default=[],
         metavar="NAME",
-        help="with SASL, how they log in: scram-sha-512, scram-sha-256, plain or oauthbearer "
-        "(default: scram-sha-512)",
+        help="with SASL, how they log in: scram-sha-512, scram-sha-256, plain or oauthbearer; may "
+        "be repeated (default: scram-sha-512)",
     )
     group.addoption(
         "--kafka-user",
@@ -136,7 +146,8 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--explore-seed",
         metavar="SEED",
-        help="the seed of `explore`; one that it printed, such as 7/3, repeats what it found",
+        help="the seed of `explore`; one that it printed, such as 7/3, repeats what it found "
+        "(default: random; in CI, that of the test's id)",
     )
     group.addoption(
         "--spark-package",
@@ -160,13 +171,14 @@ def add_options(parser: pytest.Parser) -> None:
     )
     parser.addini("kafka_brokers", "as --kafka-brokers", default=str(DEFAULT_BROKERS))
     parser.addini("kafka_host", "as --kafka-host", default=_LOOPBACK)
+    parser.addini("kafka_port", "as --kafka-port", default="0")
     parser.addini("kafka_bootstrap", "as --kafka-bootstrap", default="")
     parser.addini("kafka_client_config", "as --kafka-client-config", default="")
     parser.addini("kafka_xdist", "as --kafka-xdist", default=_OWN)
     parser.addini("kafka_report", "as --kafka-report", default="")
     parser.addini("kafka_config", "as --kafka-config, one per line", type="linelist")
     parser.addini("kafka_security", "as --kafka-security", default="")
-    parser.addini("kafka_mechanism", "as --kafka-mechanism", default="")
+    parser.addini("kafka_mechanism", "as --kafka-mechanism, one per line", type="linelist")
     parser.addini("kafka_user", "as --kafka-user, one per line", type="linelist")
     parser.addini("kafka_strict", "as --kafka-strict", default=_STRICT[1])
     parser.addini("spark_master", "as --spark-master", default="")
@@ -184,11 +196,12 @@ def read_options(config: pytest.Config) -> Options:
     return Options(
         brokers=_brokers(config),
         host=_text("kafka_host", config) or _LOOPBACK,
+        port=_port(config),
         bootstrap_servers=_text("kafka_bootstrap", config) or os.environ.get(BOOTSTRAP) or None,
         client_config=_text("kafka_client_config", config),
         kafka_config=_pairs("kafka_config", config),
         security=_text("kafka_security", config),
-        mechanism=_text("kafka_mechanism", config),
+        mechanisms=config.getoption("kafka_mechanism") or config.getini("kafka_mechanism"),
         users=_users(config),
         spark_config=_pairs("spark_config", config),
         spark_master=_text("spark_master", config),
@@ -202,19 +215,23 @@ def embedded_settings(options: Options) -> dict[str, Any]:
     """Arguments of EmbeddedKafka, or Any of them: what the options say about its own cluster."""
     settings: dict[str, Any] = {
         "brokers": options.brokers,
-        "host": options.host,
+        "host": None if options.host == _LOOPBACK else options.host,  # `listeners` may have others
+        "port": options.port,
         "config": options.kafka_config,
     }
     if options.security is None:
-        if options.users or options.mechanism:
+        if options.users or options.mechanisms:
             raise pytest.UsageError(
                 "kafka_user and kafka_mechanism need kafka_security, such as sasl_ssl"
             )
         return settings
     from embedkafka import Security
 
-    mechanism: Any = {} if options.mechanism is None else {"mechanism": options.mechanism.upper()}
-    security = Security(protocol=options.security.upper(), users=options.users, **mechanism)
+    security = Security(
+        protocol=options.security.upper(),
+        mechanism=[name.upper() for name in options.mechanisms] or None,
+        users=options.users,
+    )
     return {**settings, "security": security}
 
 
@@ -238,7 +255,7 @@ def chooses_cluster(config: pytest.Config) -> bool:
 
 def chooses_addresses(options: Options) -> bool:
     """Whether the options say where brokers listen; the machine may refuse that."""
-    return options.host != _LOOPBACK or "listeners" in options.kafka_config
+    return options.host != _LOOPBACK or options.port != 0 or "listeners" in options.kafka_config
 
 
 def shares_kafka(config: pytest.Config) -> bool:
@@ -275,21 +292,9 @@ def report_path(config: pytest.Config) -> Path | None:
     return path
 
 
-def pass_explore_seed(config: pytest.Config) -> None:
-    """Hands the seed to `explore`, which knows nothing of pytest, in an environment variable."""
-    seed = config.getoption("explore_seed") or config.getini("explore_seed")
-    if not seed:
-        return
-    before = os.environ.get(_EXPLORE_SEED)
-    os.environ[_EXPLORE_SEED] = seed
-
-    def restore() -> None:
-        if before is None:
-            del os.environ[_EXPLORE_SEED]
-        else:
-            os.environ[_EXPLORE_SEED] = before
-
-    config.add_cleanup(restore)
+def explore_seed(config: pytest.Config) -> str | None:
+    """The seed for `explore`, if the run names one."""
+    return _text("explore_seed", config)
 
 
 def is_strict(config: pytest.Config) -> bool:
@@ -316,6 +321,13 @@ def _brokers(config: pytest.Config) -> int:
     given = config.getini("kafka_brokers") if option is None else option
     if not str(given).isdecimal() or int(given) < 1:
         raise pytest.UsageError(f"kafka_brokers must be a whole number from 1 on, not {given!r}")
+    return int(given)
+
+
+def _port(config: pytest.Config) -> int:
+    given = _text("kafka_port", config) or "0"
+    if not given.isdecimal() or int(given) > _MAX_PORT:
+        raise pytest.UsageError(f"kafka_port must be a port, such as 9092, not {given!r}")
     return int(given)
 
 

@@ -27,13 +27,13 @@ class Owners:
     def __bool__(self) -> bool:
         return bool(self._owners)
 
-    def may_use(self, fixture: pytest.FixtureDef[Any]) -> bool:
+    def may_use(self, fixture: "pytest.FixtureDef[Any]") -> bool:
         """Whether a fixture uses the cluster, by its arguments. Any: of any type."""
         return fixture.argname not in (_SESSION, _OURS) and not self._users.isdisjoint(
             fixture.argnames
         )
 
-    def add(self, fixture: pytest.FixtureDef[Any]) -> None:
+    def add(self, fixture: "pytest.FixtureDef[Any]") -> None:
         """Notes a fixture that has been set up. Any: of any type."""
         name = fixture.argname
         if not self.may_use(fixture):

@@ -11,6 +11,13 @@ from typing import Any
 
 import pytest
 
+from pytest_embedkafka.explorations import (
+    begin_explorations,
+    end_explorations,
+    exploration_lines,
+    keep_refutation,
+    pass_seed,
+)
 from pytest_embedkafka.fixtures import (
     _kafka_clients,
     _kafka_clusters,
@@ -26,6 +33,8 @@ from pytest_embedkafka.fixtures import (
     progress_of,
     spark,
     spark_checkpoint,
+    spark_immediate_triggers,
+    spark_script,
 )
 from pytest_embedkafka.leaks import tell_of_leaks
 from pytest_embedkafka.leftovers import remove_checkpoints, stop_leftovers
@@ -37,7 +46,6 @@ from pytest_embedkafka.options import (
     distributes,
     is_strict,
     leftovers,
-    pass_explore_seed,
     report_path,
     shares_kafka,
     shares_spark,
@@ -64,6 +72,8 @@ __all__ = [
     "kafka_topic",
     "spark",
     "spark_checkpoint",
+    "spark_immediate_triggers",
+    "spark_script",
 ]
 
 
@@ -76,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: sys.meta_path.remove(PLAIN_IMPORTS))
     config.stash[LIVE] = Live()
     config.addinivalue_line("markers", MARK_LINE)
-    pass_explore_seed(config)
+    pass_seed(config)
     check_targets(config)
     if path := report_path(config):
         live = config.stash[LIVE]
@@ -109,8 +119,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         require_usable(config)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Counts the tests that an external cluster made impossible."""
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
+    """Counts the tests that an external cluster made impossible; -v says what was explored."""
+    if terminalreporter.verbosity > 0 and (lines := exploration_lines(terminalreporter.stats)):
+        terminalreporter.section("explored schedules")
+        for each in lines:
+            terminalreporter.line(each)
     if line := summary_line(terminalreporter.stats.get("skipped", [])):
         terminalreporter.line(line)
 
@@ -123,14 +137,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not shapes:
         return
     ids: list[Any] = [f"brokers={shape.settings.get('brokers')}" for shape in shapes]
-    if len(shapes) == 1 and hasattr(pytest, "HIDDEN_PARAM"):  # since pytest 8.4
-        ids = [pytest.HIDDEN_PARAM]
+    if len(shapes) == 1:
+        ids = [getattr(pytest, "HIDDEN_PARAM", "kafka")]  # since pytest 8.4
     metafunc.parametrize("kafka", shapes, indirect=True, ids=ids, scope="session")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    fixturedef: "pytest.FixtureDef[Any]", request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
     """Begins a test with the first fixture of its own."""
     live = request.config.stash[LIVE]
@@ -149,6 +163,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
     Begins a test that has no fixture of its own.
     """
+    begin_explorations(item)
     item.config.stash[LIVE].mark()
     result = yield
     _begin(item, item.config.stash[LIVE])
@@ -172,10 +187,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Stops the test's queries, once its own fixtures are torn down."""
+    __tracebackhide__ = True
     live = item.config.stash[LIVE]
     try:
         result = yield
     finally:
+        end_explorations(item)
         live.guard.undo_failure()
     has_passed = item.stash.get(HAS_PASSED, False)
     stop_leftovers(live, leftovers(item.config))
@@ -196,6 +213,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call":
         item.stash[HAS_PASSED] = report.passed
+        keep_refutation(item, report, call.excinfo)
     if report.failed and report.when != "teardown":
         report.sections += sections(item, item.config.stash[LIVE])
     return report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_embedkafka.live import Live, clusters_of, uses_kafka, uses_spark
+from pytest_embedkafka.live import SCRIPTS, TRIGGERS, Live, clusters_of, uses_kafka, uses_spark
 
 if TYPE_CHECKING:
     from _pytest._code.code import TracebackEntry
@@ -95,6 +95,11 @@ def sections(item: pytest.Item, live: Live) -> Iterator[tuple[str, str]]:
 
         for query in live.queries.all():
             yield "Spark query", describe_query(query)
+    if (triggers := sys.modules.get(TRIGGERS)) and (ran := triggers.replaced_intervals()):
+        yield "Spark triggers", triggers.describe_replaced(ran)
+    if (scripts := sys.modules.get(SCRIPTS)) is not None:
+        for script in scripts.recent_scripts():
+            yield "Spark script", script.describe()
     for path in live.checkpoints:
         yield "Spark checkpoint", f"kept in {path}"
     if uses_spark(item) and live.spark_log is not None:

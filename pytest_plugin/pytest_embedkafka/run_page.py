@@ -150,7 +150,7 @@ class RunPage:
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(self._markdown())
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         if self._worker is not None:
             return
         said = f"the Kafka report of this run is {self.path}"

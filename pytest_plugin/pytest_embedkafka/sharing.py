@@ -78,7 +78,7 @@ class SharedCluster:
             self._failure = error
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         if self._failure is not None:
             terminalreporter.section("Kafka cluster of all workers")
             terminalreporter.line(str(self._failure))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_view import ClientView
+    from embedkafka.cluster.clients.decoding import Decode, Decoders
     from embedkafka.net.socket_server import Connection
     from pytest_embedkafka.external import ExternalKafka
     from pytest_embedkafka.worker_view import WorkerView
@@ -32,6 +33,7 @@ class Found(NamedTuple):
     """All groups of the cluster."""
     connections: "Mapping[str, Connection]"
     """Of this worker's clients, if workers share the cluster; those of others are not visible."""
+    decoders: "Mapping[str, Decode]"
 
 
 class Sweeper:
@@ -40,6 +42,7 @@ class Sweeper:
     def __init__(
         self,
         kafka: "ExternalKafka",
+        decoders: "Decoders",
         created: Callable[[], set[str]],
         topics: Callable[[], Collection[str]],
         view: "ClientView",
@@ -47,9 +50,12 @@ class Sweeper:
     ) -> None:
         """`created` are the topics of this run, `topics` all; `view` looks at the groups.
 
+        `decoders` are those of this run's topic handles.
+
         `worker` is there if the cluster belongs to all workers of the run.
         """
         self._kafka = kafka
+        self._decoders = decoders
         self._created = created
         self._topics = topics
         self._view = view
@@ -70,6 +76,7 @@ class Sweeper:
         before, self._before = self._before, None
         if before is None:
             return []
+        self._decoders.restore(before.decoders)
         created = self._created() - before.topics
         made = self._made_by_clients(before) - created
         topics = created | made
@@ -88,9 +95,17 @@ class Sweeper:
 
     def look(self) -> Found:
         connections = {} if self._worker is None else self._worker.connections()
-        return Found(frozenset(self._created()), self._all_topics(), self._groups(), connections)
+        return Found(
+            frozenset(self._created()),
+            self._all_topics(),
+            self._groups(),
+            connections,
+            self._decoders.all(),
+        )
 
     def adopt(self, earlier: Found) -> None:
+        from embedkafka.cluster.clients.decoding import decoders_since
+
         before, now = self._before, self.look()
         if before is not None:
             self._before = Found(
@@ -101,6 +116,7 @@ class Sweeper:
                     **before.connections,
                     **dict(now.connections.items() - earlier.connections.items()),
                 },
+                {**before.decoders, **decoders_since(earlier.decoders, now.decoders)},
             )
 
     def _all_topics(self) -> frozenset[str]:

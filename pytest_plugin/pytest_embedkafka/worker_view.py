@@ -18,6 +18,7 @@ from pytest_embedkafka.skips import skip_for_listeners
 
 if TYPE_CHECKING:
     from embedkafka import Mark, SeenRequest
+    from embedkafka.cluster.clients.decoding import Decoders
     from embedkafka.net.socket_server import Connection
 
 _LOG = logging.getLogger(__name__)
@@ -38,7 +39,9 @@ KEEP_TOPICS: Final = "keep_topics"
 ALLOWED: Final = frozenset(
     {
         "_connections",
+        "_last_values",
         "_remove_topics",
+        "_show_values",
         "await_compaction",
         "await_retention",
         "compact",
@@ -56,11 +59,21 @@ ALLOWED: Final = frozenset(
 class WorkerView:
     """Methods of `EmbeddedKafka` that concern nothing but what this worker made."""
 
-    def __init__(self, place: Place, listener: str | None, own: Callable[[str], str]) -> None:
-        """`listener` is the worker's, if it has one; `own` finds the name of its topics."""
+    def __init__(
+        self,
+        place: Place,
+        listener: str | None,
+        own: Callable[[str], str],
+        decoders: "Decoders",
+    ) -> None:
+        """`listener` is the worker's, if it has one; `own` finds the name of its topics.
+
+        `decoders` are those of its topics.
+        """
         self._place = place
         self._listener = listener
         self._own = own
+        self._decoders = decoders
         self._begun: Mark | None = None
 
     def begin(self) -> None:
@@ -133,6 +146,7 @@ class WorkerView:
         """The cluster as far as it concerns the test; None without a listener for the worker."""
         if self._listener is None:
             return None
+        self._show_values()
         return str(self._ask("report", since=self._begun, listener=self._listener))
 
     def connections(self) -> "dict[str, Connection]":
@@ -149,6 +163,7 @@ class WorkerView:
     def keep_topics(self, owner: str) -> None:
         """Keeps the test's topics for the page of the run, before they are deleted."""
         if self._listener is not None:
+            self._show_values()
             self._ask(KEEP_TOPICS, owner=owner, since=self._begun, listener=self._listener)
 
     def await_retention(self, topic: str) -> None:
@@ -176,6 +191,15 @@ class WorkerView:
             to=to,
             timeout_s=timeout_s,
         )
+
+    def _show_values(self) -> None:
+        """Decodes the last values of topics: their decoders are functions of this process."""
+        from embedkafka.cluster.clients.decoding import show_data
+
+        for topic, decode in self._decoders.all().items():
+            values: list[bytes] = self._ask("_last_values", topic=topic)
+            texts = {value: show_data(value, decode) for value in values}
+            self._ask("_show_values", topic=topic, texts=texts)
 
     def _ask(self, method: str, **arguments: Any) -> Any:
         """Any: the arguments and the value of any method."""

@@ -25,3 +25,13 @@ def free_ports(count: int) -> list[int]:
                 holder.bind(("127.0.0.1", port))
                 ports.append(port)
         return ports
+
+
+def free_row(count: int) -> int:
+    """The first of some ports in a row, all of which were free a moment ago, as in `free_ports`."""
+    while True:
+        first = random.choice(_PORTS)
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first

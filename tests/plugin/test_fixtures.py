@@ -53,7 +53,15 @@ def test_broker_settings_come_from_the_ini_file_and_the_command_line(
     run("--kafka-config", "num.partitions=4").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("arguments", [["--kafka-brokers", "0"], ["--kafka-config", "colour"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--kafka-brokers", "0"],
+        ["--kafka-config", "colour"],
+        ["--kafka-port", "kafka"],
+        ["--kafka-port", "65536"],
+    ],
+)
 def test_settings_that_cannot_be_are_refused(
     pytester: pytest.Pytester, run: Any, arguments: list[str]
 ) -> None:
@@ -414,6 +422,28 @@ def test_the_plugin_loads_nothing_but_itself_until_a_fixture_is_used(
     run().assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize(
+    "old",
+    ["pytest.__version__ = '7.3.2'", "pluggy.__version__ = '1.1.0'"],
+    ids=["pytest", "pluggy"],
+)
+def test_a_pytest_that_is_too_old_runs_all_other_tests(pytester: pytest.Pytester, old: str) -> None:
+    pytester.makepyfile(
+        """
+        def test_plain(): pass
+        def test_ours(kafka): pass
+        """
+    )
+    result = pytester.runpython_c(f"import pluggy, pytest; {old}; pytest.main(['-q'])")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*fixture 'kafka' not found",
+            "embedkafka: its fixtures, * need pytest 7.4 and pluggy 1.2 or newer; this is *",
+        ]
+    )
+
+
 def test_fixtures_and_options_are_listed_with_their_words(run: Any) -> None:
     listed = run("--fixtures").stdout.str()
     assert "A Kafka cluster for the whole session" in listed
@@ -432,7 +462,7 @@ def test_a_seed_for_explore_is_passed_on(
     pytester.makepyfile(
         f"""
         import os
-        from embedkafka.explore.exploration import SEED_VARIABLE
+        from embedkafka.explore.seeds import SEED_VARIABLE
 
         def test_seed():
             assert os.environ.get(SEED_VARIABLE) == {seed!r}

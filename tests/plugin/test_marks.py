@@ -1,8 +1,11 @@
 """`@pytest.mark.kafka`, and the fixtures for clients, groups, clock and faults."""
 
+import socket
 from typing import Any
 
 import pytest
+
+from tests.java_tools.ports import free_row
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +73,81 @@ def test_a_mark_chooses_the_shape_of_the_cluster(pytester: pytest.Pytester, run:
     )
     result = run("--kafka-brokers=2", "-v")
     result.assert_outcomes(passed=8)
-    result.stdout.fnmatch_lines(["*::TestOrders::test_shape PASSED*"])
+    shown = "" if hasattr(pytest, "HIDDEN_PARAM") else "[[]kafka[]]"  # before pytest 8.4
+    result.stdout.fnmatch_lines([f"*::TestOrders::test_shape{shown} PASSED*"])
+
+
+@pytest.fixture
+def port() -> int:
+    return free_row(3)
+
+
+def test_a_mark_or_an_option_fixes_the_ports(
+    pytester: pytest.Pytester, run: Any, port: int
+) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        PORT = {port}
+
+        def addresses(count):
+            return ",".join(f"127.0.0.1:{{PORT + place}}" for place in range(count))
+
+        @pytest.mark.kafka(brokers=2, port=PORT)
+        class TestFixed:
+            def test_addresses(self, kafka):
+                assert kafka.bootstrap_servers == addresses(2)
+                kafka.broker(1).kill()
+
+            def test_the_same_ones_again(self, kafka):
+                assert kafka.bootstrap_servers == addresses(2)
+
+        @pytest.mark.kafka(port=PORT + 1, brokers=1)
+        def test_a_cluster_makes_room_for_the_next(kafka):
+            assert kafka.bootstrap_servers == f"127.0.0.1:{{PORT + 1}}"
+
+        @pytest.mark.kafka(brokers=2, port=PORT)
+        def test_and_may_come_back(kafka):
+            assert kafka.bootstrap_servers == addresses(2)
+
+        @pytest.mark.kafka(brokers=2, port=0)
+        def test_on_free_ports(kafka):
+            assert str(PORT) not in kafka.bootstrap_servers
+
+        def test_as_the_options_say(kafka, request):
+            if request.config.getoption("kafka_port"):
+                assert kafka.bootstrap_servers == addresses(3)
+
+        @pytest.mark.kafka(brokers=1)
+        def test_another_shape_has_the_options_too(kafka, request):
+            if request.config.getoption("kafka_port"):
+                assert kafka.bootstrap_servers == addresses(1)
+        """
+    )
+    run().assert_outcomes(passed=7)
+    run(f"--kafka-port={port}").assert_outcomes(passed=7)
+
+
+def test_a_fixed_port_in_use_is_an_error_of_the_tests_that_need_it(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile("def test_plain(): pass\ndef test_kafka(kafka): pass\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        marked = f"import pytest\n@pytest.mark.kafka(port={port})\ndef test_kafka(kafka): pass\n"
+        pytester.makepyfile(test_marked=marked)
+        result = pytester.runpytest_inprocess("-k", "plain or marked")
+        result.assert_outcomes(passed=1, errors=1)
+        complaint = f"broker 1 cannot start on 127.0.0.1:{port}: port {port} is in use: *"
+        result.stdout.fnmatch_lines([f"E*ConfigError: {complaint}"])
+        pytester.makeini(f"[pytest]\nkafka_port = {port}\n")
+        pytester.runpytest_inprocess("-k", "plain").assert_outcomes(passed=1)
+        refused = pytester.runpytest_inprocess()
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines([f"ERROR: {complaint}"])
 
 
 @pytest.mark.parametrize(
@@ -85,6 +162,7 @@ def test_a_mark_chooses_the_shape_of_the_cluster(pytester: pytest.Pytester, run:
         ("keep=1", "keep must be True or False, got 1"),
         ("snapshot=''", "snapshot must be the name of a snapshot, got ''"),
         ("racks=['a'], brokers=2", "*rack*"),
+        ("port=70_000", "port must be a whole number from 0 to 65535, got 70000"),
     ],
 )
 def test_arguments_that_no_cluster_has_are_errors_of_the_collection(

@@ -58,10 +58,42 @@ def test_the_command_line_is_stronger(pytester: pytest.Pytester, run: Any) -> No
     result.assert_outcomes(passed=4)
 
 
+SEVERAL = """
+import pytest
+
+@pytest.mark.parametrize("mechanism", EXPECTED)
+def test_users_log_in_with_each(kafka, mechanism):
+    from confluent_kafka.admin import AdminClient
+
+    config = kafka.client_config("alice", mechanism=mechanism)
+    assert AdminClient(config).list_topics(timeout=30).brokers
+
+def test_there_are_no_others(kafka):
+    assert list(kafka.config.security.mechanisms) == EXPECTED
+"""
+
+
+def test_the_ini_file_may_name_several_mechanisms(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makeini(f"{INI}kafka_mechanism =\n    plain\n    scram-sha-256\n")
+    pytester.makepyfile(f"EXPECTED = ['PLAIN', 'SCRAM-SHA-256']\n{SEVERAL}")
+    run().assert_outcomes(passed=3)
+
+
+def test_mechanisms_of_the_command_line_replace_those_of_the_ini_file(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    pytester.makeini(f"{INI}kafka_mechanism = plain\n")
+    pytester.makepyfile(f"EXPECTED = ['SCRAM-SHA-512', 'SCRAM-SHA-256']\n{SEVERAL}")
+    options = ["--kafka-mechanism=scram-sha-512", "--kafka-mechanism=scram-sha-256"]
+    run(*options).assert_outcomes(passed=3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--kafka-security=tls"], "*protocol must be one of SSL, SASL_PLAINTEXT, SASL_SSL*"),
+        (["--kafka-mechanism=md5"], "*mechanism must be one of PLAIN, SCRAM-SHA-256,*'MD5'*"),
+        (["--kafka-security=ssl", "--kafka-mechanism=plain"], "*SSL has no mechanism*"),
         (["--kafka-xdist=shared", "-n1"], "*kafka_security is for a cluster in the process*"),
         (["--override-ini=kafka_security="], "*kafka_user and kafka_mechanism need *"),
     ],

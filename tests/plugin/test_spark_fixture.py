@@ -91,6 +91,25 @@ def test_fails_with_a_query(kafka, spark, spark_checkpoint):
     assert query is None
 """
 
+TRIGGERS = """
+import pytest
+from embedkafka.spark import drain
+
+@pytest.mark.usefixtures("spark_immediate_triggers")
+def test_waits_for_no_trigger(kafka, spark):
+    topic = kafka.topic("minutes")
+    writer = topic.stream(spark).writeStream.format("memory").queryName("by_the_minute")
+    query = writer.trigger(processingTime="1 minute").start()
+    topic.send("x")
+    drain(query)
+    query.stop()
+    assert spark.table("by_the_minute").count() == 2
+
+def test_has_its_own_trigger(spark):
+    spark.readStream.format("rate").load().writeStream.trigger(processingTime="1 hour")
+    assert spark is None
+"""
+
 COPIES = """
 def test_copies(kafka, spark, spark_checkpoint):
     source, sink = kafka.topic("source"), kafka.topic("sink")
@@ -115,9 +134,11 @@ def test_a_run_with_spark_reports_what_went_wrong_and_leaves_nothing(
     pytester: pytest.Pytester,
 ) -> None:
     """One run for all of it, because a run takes a JVM."""
-    pytester.makepyfile(test_words=WORDS, test_leftovers=LEFTOVERS, test_copies=COPIES)
+    pytester.makepyfile(
+        test_words=WORDS, test_leftovers=LEFTOVERS, test_copies=COPIES, test_triggers=TRIGGERS
+    )
     result = pytester.runpytest_subprocess("--basetemp", "base", "--kafka-report=report.html")
-    result.assert_outcomes(passed=6, failed=2, errors=2)
+    result.assert_outcomes(passed=6, failed=4, errors=2)
     result.stdout.fnmatch_lines(["*embedkafka: starting Spark*"])
     assert SPARKS_LEFTOVERS.isdisjoint(path.name for path in pytester.path.iterdir())
     result.stdout.fnmatch_lines(
@@ -140,6 +161,10 @@ def test_a_run_with_spark_reports_what_went_wrong_and_leaves_nothing(
             "kept in *",
         ]
     )
+    result.stdout.fnmatch_lines(
+        ["*Spark triggers*", "immediate_triggers: processingTime 1 minute ran at once"]
+    )
+    assert str(result.stdout).count("- Spark triggers -") == 1, "of one test"
     result.stdout.no_fnmatch_line("*py4j*")
     result.stdout.no_fnmatch_line("*at org.apache.spark.*")
     (kept,) = pytester.path.glob("base/checkpoint[0-9]*")

@@ -1,6 +1,8 @@
 """Many workers, of which one crashes: with one cluster for all, or one for each."""
 
 import socket
+import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from embedkafka import EmbedKafkaError
 from embedkafka.runtime.addresses import parse_address
 from pytest_embedkafka.calls import CallServer, call
+from tests.java_tools.ports import free_row
 
 pytestmark = pytest.mark.timeout(300)  # every test starts a run with several processes
 
@@ -176,7 +179,9 @@ def test_a_shared_cluster_leaves_no_port_thread_or_file(
                 os._exit(1)
         """
     )
-    result = run("--kafka-xdist=shared", "--kafka-brokers=2", "-n2")
+    # On a host of its own, so that no other process takes a port that is free again.
+    shape = ("--kafka-xdist=shared", "--kafka-brokers=2", "--kafka-host=127.0.0.9")
+    result = run(*shape, "-n2")
     result.assert_outcomes(passed=3, failed=1)
     addresses = set((pytester.path / "addresses").read_text().strip(",").split(","))
     assert len(addresses) in (2, 4), "each worker has the address of a listener of each broker"
@@ -322,6 +327,74 @@ def test_topics_that_clients_create_on_a_shared_cluster_go_too(
     pytester.makepyfile(test_one=UNNAMED, test_two=UNNAMED)
     result = run("--kafka-xdist=shared", "--kafka-brokers=1", "-n2", "--dist=loadfile")
     result.assert_outcomes(passed=12)
+
+
+ON_ONE_PORT = """
+import pytest
+import socket
+
+def meet():
+    with socket.create_connection(("127.0.0.1", {meeting})) as connection:
+        connection.recv(1)
+
+@pytest.mark.kafka(port={port})
+def test_first(kafka):
+    meet()
+
+def test_second():
+    meet()
+"""
+
+
+def test_a_port_that_another_worker_has_is_an_error_that_names_it(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    port = free_row(3)
+    with socket.create_server(("127.0.0.1", 0)) as meeting:
+        source = ON_ONE_PORT.format(port=port, meeting=meeting.getsockname()[1])
+        pytester.makepyfile(source)
+        letting_go = threading.Thread(target=let_go_when_two_came, args=(meeting,), daemon=True)
+        letting_go.start()
+        result = run("--dist=each", "--tx=2*popen")
+        meeting.shutdown(socket.SHUT_RDWR)
+        letting_go.join()
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines([f"E*ConfigError: port {port} is in use: worker gw? has it, *"])
+
+
+def let_go_when_two_came(meeting: socket.socket) -> None:
+    """Hangs up on the first two callers together, and on later ones at once."""
+    with suppress(OSError):  # the meeting is over
+        first, second = meeting.accept()[0], meeting.accept()[0]
+        first.close()
+        second.close()
+        while True:
+            meeting.accept()[0].close()
+
+
+def test_all_workers_may_share_a_cluster_on_a_fixed_port(
+    pytester: pytest.Pytester, run: Any
+) -> None:
+    port = free_row(2)
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from confluent_kafka.admin import AdminClient
+
+        @pytest.mark.parametrize("number", range(2))
+        def test_hard_wired(kafka, number):
+            orders = kafka.topic("orders")
+            admin = AdminClient({{"bootstrap.servers": "localhost:{port}"}})
+            assert orders.name in admin.list_topics(timeout=20).topics
+
+        @pytest.mark.parametrize("number", range(2))
+        @pytest.mark.kafka(brokers=1)
+        def test_another_shape_is_on_free_ports(kafka, number):
+            assert "{port}" not in kafka.bootstrap_servers
+        """
+    )
+    pytester.makeini(f"[pytest]\nkafka_port = {port}\nkafka_xdist = shared\nkafka_brokers = 2\n")
+    run("-n2").assert_outcomes(passed=4)
 
 
 def test_a_call_to_a_process_that_is_gone_says_so() -> None:

@@ -7,6 +7,7 @@
 Not here: what the helpers do in particular (`test_queries`, `test_helpers`, `test_audit`).
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,19 @@ from pyspark.sql import functions as F
 import embedkafka.spark
 from embedkafka import EmbeddedKafka, QueryFailed, Topic
 from embedkafka.spark import (
+    RunningScript,
+    ScriptFailed,
     assert_delivered,
     assert_stream,
     assert_topic_equals,
     audit,
     crash_between_write_and_commit,
     drain,
+    immediate_triggers,
     latest_by_key,
     progress,
     restart,
+    run_script,
 )
 from embedkafka.spark.report import describe_query
 
@@ -38,12 +43,20 @@ ORDERS = "sku STRING, quantity INT"
 class Copy:
     """A query from one topic to another."""
 
-    def __init__(self, spark: SparkSession, source: Topic, sink: Topic, checkpoint: Path) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: Topic,
+        sink: Topic,
+        checkpoint: Path,
+        interval: str = "0 seconds",
+    ) -> None:
         frame = source.stream(spark, key="key").selectExpr(
             "key", "if(value = 'bad', raise_error('no such sku'), value) AS value"
         )
         writer = frame.writeStream.format("kafka").options(**sink.sink_options())
         writer = writer.option("checkpointLocation", str(checkpoint))
+        writer = writer.trigger(processingTime=interval)
         self.source, self.sink = source, sink
         self.query = writer.queryName(f"copy_to_{sink.name.replace('-', '_')}").start()
 
@@ -107,10 +120,35 @@ def test_topics_are_written_read_and_compared(spark: SparkSession, kafka_topic: 
     assert [row.value.quantity for row in rows] == [3]
 
 
+def test_long_triggers_fire_at_once(
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
+) -> None:
+    with immediate_triggers() as replaced:
+        hourly = Copy(spark, kafka.topic(), kafka.topic(), checkpoint, "1 hour")
+    assert replaced == ["1 hour"]
+    for value in ("one", "two"):
+        hourly.source.send(value)
+        hourly.drain()
+    hourly.query.stop()
+    assert [record.text for record in hourly.sink.read()] == ["one", "two"]
+
+
+def test_a_script_runs_as_it_is(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    def write() -> None:
+        session = SparkSession.builder.getOrCreate()
+        session.range(3).write.parquet("/out")
+        sys.exit("no more numbers")
+
+    script: RunningScript = run_script(write, kafka=kafka, spark=spark, directory=tmp_path)
+    with pytest.raises(ScriptFailed, match="no more numbers"), script:
+        script.wait()
+    assert spark.read.parquet(str(script.path("/out"))).count() == 3
+
+
 def test_a_query_crashes_and_is_restarted(copy: Copy) -> None:
     copy.source.send("one")
     copy.drain()
-    assert crash_between_write_and_commit(copy.query) == 0
+    crash_between_write_and_commit(copy.query)
     copy.query = restart(copy.query)
     copy.drain()
     assert [record.text for record in copy.sink.read()] == ["one", "one"]

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from collections.abc import Callable
@@ -30,6 +31,18 @@ def test_a_record_arrives(kafka_topic):
 def test_pytest_rewrites_no_module_of_the_library():
     assert type(embedkafka.cluster.embedded.__loader__) is SourceFileLoader
 """
+
+
+TEST_WITHOUT_KAFKA = "def test_plain(): pass"
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+#: What a project has beside embedkafka, and whether the plugin works there.
+PYTESTS = {
+    "newest": (EXTRAS["pytest"], True),
+    "oldest": ([needed.replace(">=", "==") for needed in EXTRAS["pytest"]], True),
+    "too old": (["pytest==7.0.1", "pluggy==1.0.0"], False),
+}
 
 
 class Sources(NamedTuple):
@@ -89,10 +102,25 @@ def test_pip_installs_it(python: Path, sources: Sources, way: str, tmp_path: Pat
 @pytest.mark.parametrize("way", ["checkout", "git"])
 def test_uv_adds_it(sources: Sources, way: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
-    uv = Path(sys.executable).with_name("uv")
-    _run(uv, "init", "--quiet", "--bare", "--python", sys.executable, project)
-    _run(uv, "add", "--quiet", WAYS[way](sources), cwd=project)
+    _uv("init", "--quiet", "--bare", "--python", sys.executable, project)
+    _uv("add", "--quiet", WAYS[way](sources), cwd=project)
     _use(project / ".venv" / "bin" / "python", tmp_path)
+
+
+@pytest.mark.parametrize(("packages", "works"), PYTESTS.values(), ids=PYTESTS)
+def test_the_plugin_lets_tests_without_kafka_run_on_any_pytest(
+    sources: Sources, packages: list[str], works: bool, tmp_path: Path
+) -> None:
+    home = tmp_path / "environment"
+    python = home / "bin" / "python"
+    _uv("venv", "--quiet", "--python", sys.executable, home)
+    _uv("pip", "install", "--quiet", "--python", python, sources.wheel, *packages)
+    (tmp_path / "test_plain.py").write_text(TEST_WITHOUT_KAFKA)
+    said = _run(python, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert "1 passed" in said
+    assert ("embedkafka: its fixtures, marks and options need pytest" in said) is not works
+    if works:
+        _use(python, tmp_path)
 
 
 def test_the_distributions_hold_both_packages_and_nothing_else(sources: Sources) -> None:
@@ -127,6 +155,10 @@ def _use(python: Path, home: Path) -> None:
     (home / "test_first.py").write_text(FIRST_TEST)
     _run(python, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=home)
     _run(python.with_name("embedkafka"), "up", "--", "true", cwd=home)
+
+
+def _uv(*arguments: str | Path, cwd: Path | None = None) -> None:
+    _run(Path(sys.executable).with_name("uv"), *arguments, cwd=cwd)
 
 
 def _pip(python: Path, *arguments: str) -> None:

@@ -36,9 +36,13 @@ on to its command.
 
 ## A server.properties file
 
-`--properties` takes a `server.properties` of Apache Kafka as it is. Settings that have no effect
-here, such as `log.dirs`, and unknown names produce a warning on stderr.
-`--config` overrides the file.
+`--properties` takes a `server.properties` of Apache Kafka as it is, also one
+[for KRaft](../how-to/without-pytest.md#files-for-kraft). Settings that have no effect here, such as
+`log.dirs`, and unknown names produce a warning on stderr. `--config` overrides the file, and
+`--host`, `--port` and `--advertise`
+[override its listeners](../how-to/without-pytest.md#addresses-that-clients-can-reach).
+With `--user`, its listeners that ask for SASL get users: passwords of PLAIN are added to its login
+modules, credentials of SCRAM to the store.
 """
 
 

@@ -18,7 +18,8 @@ HEAD = """# The pytest plugin
 `make docs` writes this page from the plugin's declarations. The tests check that it is current.
 
 `pip install 'embedkafka[pytest]'` is enough: pytest finds the plugin by itself. It imports nothing
-of embedkafka until a test uses one of its fixtures.
+of embedkafka until a test uses one of its fixtures. It needs pytest 7.4 or newer. On an older
+pytest it says so in one line, and tests that do not use it run as before.
 
 ## Fixtures
 

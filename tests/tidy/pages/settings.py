@@ -30,13 +30,15 @@ where both releases have the setting.
 
 Any admin client can change them at run time too, where Kafka allows it.
 
-- An unknown name or an invalid value raises `ConfigError`, and the message names the setting.
+- Unknown names and invalid values raise one `ConfigError`, whose message names all of them.
 - A setting [without effect](#settings-without-effect) produces a `ConfigWarning` with the reason.
 - One marked *refused* raises `ConfigError`: if it were ignored, a test could pass that should fail.
 
 `broker.id` is the id of the first broker; the others count up from it. So do the fixed ports in
 `listeners` and `advertised.listeners`. Port 0 in `listeners` takes a free port, and clients learn
-that one. Without a host, a listener uses the cluster's `host`, `127.0.0.1` unless given.
+that one. The cluster's `host` and `port` take the place of what `listeners` says; a listener
+without a host is on `127.0.0.1`. A listener on `0.0.0.0` or `::` gives clients this machine's own
+address, unless `advertised.listeners` or the cluster's `advertise` names another.
 """
 
 TUNED_HEAD = """
