@@ -6,10 +6,16 @@ cd "$(dirname "$0")/.."
 # In CI the first failure ends a stage, so that its output comes last. SHUFFLE is a seed for the order.
 tests() { .venv/bin/python -m pytest -q --durations 10 --durations-min 5 ${CI:+-x} ${SHUFFLE:+--shuffle "$SHUFFLE"} "$@"; }
 
+# Examples carry no marks of ours.
+long_examples=(
+    examples/clickstream/tests/test_sessions.py::test_sessions_do_not_depend_on_the_schedule
+    examples/scripts/tests/test_jobs.py::test_revenue_does_not_depend_on_the_schedule
+)
+
 # The session of the first run leaves an archive of classes, from which those of the second start.
 spark() {
     local first=tests/spark/test_snippets.py demo=examples/orders/tests/test_job.py::test_the_demo_shows_its_result
-    tests "$first" && tests tests/spark examples --ignore "$first" --deselect "$demo"
+    tests "$first" && tests tests/spark examples --ignore "$first" "${long_examples[@]/#/--deselect=}" --deselect "$demo"
 }
 
 # consumer-groups is left out: Kafka's assignor chooses among equals by the order of hash maps.
@@ -32,14 +38,14 @@ case "${1-}" in
     chaos) tests tests/sim tests/chaos tests/fuzz ;;
     # make gates
     oracle) tests tests/wire --oracle -m "gate and not slow" ;;
-    more-spark) tests tests/spark tests/plugin -m "gate and not slow" && make demo ;;
+    more-spark) tests tests/spark tests/plugin -m "gate and not slow" && tests "${long_examples[@]}" && make demo ;;
     install) make .venv/.ready-uv && tests tests/tidy tests/streams tests/cluster -m "gate and not slow" ;;
     takeover) tests tests/cluster/test_kafka_takes_over.py -m slow ;;
     # make nightly
     slow) make slow ;;
     connect) tests tests/spark/test_every_helper.py -m gate -n 1 --spark-xdist=shared ;;
     tours) tests tests/wire --oracle -m slow -k "apache and (tour or damaged)" --ignore tests/wire/test_admin_tour.py ;;
-    drawn) tests tests/unit tests/cluster/test_wrong_values.py tests/cluster/test_wrong_commands.py --new-examples ;;
+    drawn) tests tests/unit tests/cluster/test_wrong_values.py tests/cluster/test_wrong_commands.py --new-examples -m "not slow" ;;
     shuffled) tests tests/unit tests/wire tests/cluster --shuffle ;;
     no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
     hasty) tests tests/wire tests/cluster --hasty -m "not java and not slow and not spark" ;;

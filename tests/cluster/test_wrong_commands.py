@@ -94,6 +94,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: EmbeddedKafka) 
     return directory
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("name", "action"), OPTIONS, ids=[f"{name} {action.dest}" for name, action in OPTIONS]
 )
@@ -136,6 +137,7 @@ def test_misuse_is_named(given: list[str], said: str, capsys: pytest.CaptureFixt
     assert re.search(said, capsys.readouterr().err)
 
 
+@pytest.mark.gate
 @given(st.lists(st.sampled_from(WRONG) | st.text() | st.sampled_from(FLAGS), max_size=5))
 def test_several_arguments_are_wrong(words: list[str]) -> None:
     for name in ("topics", "groups", "produce", "dump-log"):

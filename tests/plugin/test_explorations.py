@@ -65,6 +65,7 @@ def kept(project: pytest.Pytester) -> list[Any]:
     return [json.loads(file.read_text()) for file in files]
 
 
+@pytest.mark.gate
 def test_what_refuted_a_job_is_repeated_until_the_test_passes(
     project: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_what_refuted_a_job_is_repeated_until_the_test_passes(
     assert kept(project) == [None, None]
 
 
+@pytest.mark.gate
 def test_in_ci_each_test_has_a_seed_of_its_own(
     project: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from tests.java_tools.oracle import kafka_classpath, kafka_version
 from tests.wire.clients import Cluster, open_consumer, poll, produce_values
 from tests.wire.test_dump_log_segments import complaints_in, main_class
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 Record = tuple[dict[str, Any], dict[str, Any] | None]  # Any: JSON whose shape the tests know
 

@@ -131,6 +131,7 @@ def test_the_admin_describes_and_changes_configs(admin: JavaAdmin, topic: str) -
     assert refused.value.kind == "InvalidConfigurationException"
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("java", ["3.9"], indirect=True)  # clients of 4.x have no alterConfigs
 def test_the_older_admin_replaces_configs(admin: JavaAdmin, topic: str) -> None:
     resource = f"TOPIC:{topic}"
