@@ -2,58 +2,63 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import Field, Schema, schema_of
+from embedkafka.protocol.wire_types import Entity, EntityBy
 from embedkafka.runtime.values import dataclass
 
 FindTopic = Callable[[UUID], str | None]
 """Finds a topic's name, for requests that carry only its id."""
 
-_TOPIC_NAMES: Final = frozenset({"topic", "name", "topic_name", "topics"})
-_PARTITION_NAMES: Final = frozenset({"index", "partition", "partition_index", "partition_indexes"})
-_GROUP_NAMES: Final = frozenset({"group_id", "groups_names", "key", "coordinator_keys"})
 _ERROR_CODE: Final = "error_code"  # also the end of longer names
 _CODES: Final = {int(code): code for code in ErrorCode}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The topics, partitions and groups that a request names anywhere."""
+    """What a request names anywhere."""
 
     topics: frozenset[str]
     partitions: frozenset[int]
     groups: frozenset[str]
+    transactional_ids: frozenset[str]
 
 
 def contents_of(request: object, find_topic: FindTopic) -> Contents:
     """What `request` names."""
-    topics: set[str] = set()
-    partitions: set[int] = set()
-    groups: set[str] = set()
-    for field, item in _leaves(request):
-        if isinstance(item, UUID):
-            if name := find_topic(item):
-                topics.add(name)
-        elif isinstance(item, str):
-            if field.name in _TOPIC_NAMES and item:  # empty where there is an id
-                topics.add(item)
-            elif field.name in _GROUP_NAMES and item:
-                groups.add(item)
-        elif isinstance(item, int) and field.name in _PARTITION_NAMES:
-            partitions.add(item)
+    found: dict[Entity, set[Any]] = {entity: set() for entity in Entity}  # Any: names and numbers
+    for owner, field, item in _leaves(request):
+        if entity := _entity(owner, field):
+            found[entity].add(item)
+    named = {find_topic(topic_id) for topic_id in found[Entity.TOPIC_ID]}
     return Contents(
-        topics=frozenset(topics), partitions=frozenset(partitions), groups=frozenset(groups)
+        topics=_given(found[Entity.TOPIC_NAME] | named),
+        partitions=frozenset(found[Entity.PARTITION]),
+        groups=_given(found[Entity.GROUP_ID]),
+        transactional_ids=_given(found[Entity.TRANSACTIONAL_ID]),
     )
+
+
+def _given(names: set[str | None]) -> frozenset[str]:
+    """Without nulls, and without the empty names of versions that have an id in their place."""
+    return frozenset(filter(None, names))
+
+
+def _entity(owner: object, field: Field) -> Entity | None:
+    """What a field of `owner` names."""
+    if isinstance(field.entity, EntityBy):
+        return dict(field.entity.kinds).get(getattr(owner, field.entity.field))
+    return field.entity
 
 
 def errors_in(response: object) -> Counter[str]:
     """The names of the errors in `response`, and how often each is there."""
     return Counter(
         _error_name(item)
-        for field, item in _leaves(response)
+        for _, field, item in _leaves(response)
         if field.name.endswith(_ERROR_CODE) and isinstance(item, int) and item != ErrorCode.NONE
     )
 
@@ -64,14 +69,16 @@ def placed_errors(response: object, find_topic: FindTopic) -> Counter[tuple[str,
 
 
 def _placed_errors(message: object, topic: str, find_topic: FindTopic) -> Iterator[tuple[str, str]]:
-    values = {field.name: getattr(message, field.name) for field in schema_of(type(message)).fields}
+    values: dict[str, object] = {}
     partition = ""
-    for name, value in values.items():
-        if isinstance(value, UUID):
+    for field in schema_of(type(message)).fields:
+        value = values[field.name] = getattr(message, field.name)
+        entity = _entity(message, field)
+        if entity is Entity.TOPIC_ID and isinstance(value, UUID):
             topic = find_topic(value) or topic
-        elif name in _TOPIC_NAMES and isinstance(value, str):
+        elif entity is Entity.TOPIC_NAME and isinstance(value, str):
             topic = value or topic
-        elif name in _PARTITION_NAMES and isinstance(value, int):
+        elif entity is Entity.PARTITION and isinstance(value, int):
             partition = f"-{value}"
     for name, value in values.items():
         if name.endswith(_ERROR_CODE) and isinstance(value, int) and value != ErrorCode.NONE:
@@ -85,8 +92,8 @@ def _error_name(code: int) -> str:
     return _CODES[code].name if code in _CODES else f"error {code}"
 
 
-def _leaves(message: object) -> Iterator[tuple[Field, object]]:
-    """Every value in a message that is not a message itself."""
+def _leaves(message: object) -> Iterator[tuple[object, Field, object]]:
+    """Every value in a message that is not a message itself, with the struct it is in."""
     waiting = [message]
     while waiting:
         value = waiting.pop()
@@ -95,7 +102,7 @@ def _leaves(message: object) -> Iterator[tuple[Field, object]]:
                 if isinstance(getattr(type(item), "__schema__", None), Schema):
                     waiting.append(item)
                 else:
-                    yield field, item
+                    yield value, field, item
 
 
 def _items(value: object) -> Iterable[object]:

@@ -11,16 +11,19 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import REQUIRED, Field, schema_of
 from embedkafka.protocol.messages.registry import response_type
-from embedkafka.protocol.wire_types import BOOL, UUID_BYTES, ZERO_UUID, Array, Struct, Variable
+from embedkafka.protocol.wire_types import (
+    BOOL,
+    UUID_BYTES,
+    ZERO_UUID,
+    Array,
+    Entity,
+    Struct,
+    Variable,
+)
 
 _ERROR_CODE: Final = "error_code"  # also the end of longer names
 _FIRST_GROUP_ERROR: Final = 2
 _FIRST_BY_GROUP: Final = 8
-_ALIASES: Final = (
-    frozenset({"topic", "name", "topic_name"}),
-    frozenset({"index", "partition", "partition_index"}),
-)
-"""Field names with the same meaning in requests and responses."""
 
 
 def error_response(api_key: ApiKey, request: object, code: ErrorCode, *, version: int) -> object:
@@ -54,7 +57,7 @@ def _mirror(
         elif field.name.endswith(_ERROR_CODE):
             errors.append(field.name)
         else:
-            value = _find(asked, field.name)
+            value = _find(asked, field)
             if value is not REQUIRED:
                 values[field.name] = value
             elif field.default is REQUIRED:
@@ -104,15 +107,14 @@ def _items(asked: object, version: int) -> list[object]:
     return []
 
 
-def _find(asked: object, name: str) -> object:
-    """The request's field with this name or an alias of it."""
-    names = next((aliases for aliases in _ALIASES if name in aliases), frozenset({name}))
+def _find(asked: object, wanted: Field) -> object:
+    """What the request has for a field of the response: of the same name, or for the same thing."""
     if isinstance(asked, int | str):  # a bare name or partition number stands for an entry
-        return (
-            asked if len(names) > 1 and isinstance(asked, str) == ("topic" in names) else REQUIRED
-        )
+        is_number = wanted.entity is Entity.PARTITION
+        return asked if wanted.entity and isinstance(asked, int) == is_number else REQUIRED
     for field in schema_of(type(asked)).fields:
-        if field.name in names and not isinstance(field.type, Array):
+        is_same = field.name == wanted.name or (field.entity and field.entity == wanted.entity)
+        if is_same and not isinstance(field.type, Array):
             return getattr(asked, field.name)
     return REQUIRED
 

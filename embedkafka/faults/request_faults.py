@@ -88,14 +88,13 @@ class Target:
 
     def accepts(self, message: object, find_topic: FindTopic) -> bool:
         """Whether a request that may be accepted matches the rest."""
-        if self.transactional_id not in (None, getattr(message, "transactional_id", None)):
-            return False
-        if (self.topic, self.partition, self.group) != (None, None, None):
+        if (self.topic, self.partition, self.group, self.transactional_id) != (None,) * 4:
             found = contents_of(message, find_topic)
             if (
-                (self.topic is not None and self.topic not in found.topics)
-                or (self.partition is not None and self.partition not in found.partitions)
-                or (self.group is not None and self.group not in found.groups)
+                self.topic not in (None, *found.topics)
+                or self.partition not in (None, *found.partitions)
+                or self.group not in (None, *found.groups)
+                or self.transactional_id not in (None, *found.transactional_ids)
             ):
                 return False
         return self.when is None or bool(self.when(message))

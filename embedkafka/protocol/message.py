@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar, cast, dataclass_transform
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.wire_types import WireType, wire_type_of
+from embedkafka.protocol.wire_types import Entities, WireType, wire_type_of
 from embedkafka.runtime.values import (
     REFUSALS,
     REQUIRED,
@@ -58,6 +58,8 @@ class Field(NamedTuple):
     nullable_since: int | None = None
     tag: int | None = None
     default: object = REQUIRED
+    entity: Entities = None
+    """What it names; of an array, what its elements name."""
 
     def is_in(self, version: int) -> bool:
         return self.first_version <= version and (
@@ -208,7 +210,7 @@ class _SchemaOnFirstUse:
 
 
 def _field(name: str, annotation: object, default: object) -> Field:
-    wire_type, nullable = wire_type_of(annotation)
+    wire_type, nullable, entity = wire_type_of(annotation)
     rule = default if isinstance(default, _Rule) else _Rule(default=default)
     return Field(
         name=name,
@@ -218,6 +220,7 @@ def _field(name: str, annotation: object, default: object) -> Field:
         nullable_since=(rule.nullable_since or 0) if nullable else None,
         tag=rule.tag,
         default=rule.default,
+        entity=entity,
     )
 
 

@@ -41,6 +41,23 @@ class Struct(NamedTuple):
     cls: type[Any]  # Any: one codec serves every struct class
 
 
+class Entity(Enum):
+    """What a field names: `entityType` in Kafka's schemas, which leave out ids and partitions."""
+
+    TOPIC_NAME = "topicName"
+    TOPIC_ID = "topicId"
+    PARTITION = "partition"
+    GROUP_ID = "groupId"
+    TRANSACTIONAL_ID = "transactionalId"
+
+
+class EntityBy(NamedTuple):
+    """What a field names depends on the number in another field of its struct."""
+
+    field: str
+    kinds: tuple[tuple[int, Entity], ...]
+
+
 WireType: TypeAlias = Fixed | Variable | Array | Struct
 
 BOOL: Final = Fixed("?", 1)
@@ -72,6 +89,20 @@ Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
 Float64 = Annotated[float, FLOAT64]
 
+TopicName = Annotated[str, Variable.STRING, Entity.TOPIC_NAME]
+TopicId = Annotated[UUID, UUID_BYTES, Entity.TOPIC_ID]
+PartitionIndex = Annotated[int, INT32, Entity.PARTITION]
+GroupId = Annotated[str, Variable.STRING, Entity.GROUP_ID]
+TransactionalId = Annotated[str, Variable.STRING, Entity.TRANSACTIONAL_ID]
+CoordinatorKey = Annotated[
+    str,
+    Variable.STRING,
+    EntityBy("key_type", ((0, Entity.GROUP_ID), (1, Entity.TRANSACTIONAL_ID))),
+]
+ConfigResourceName = Annotated[
+    str, Variable.STRING, EntityBy("resource_type", ((2, Entity.TOPIC_NAME), (32, Entity.GROUP_ID)))
+]
+
 Records = Annotated[memoryview, Variable.RECORDS]
 """Opaque record batches, as a view of their request."""
 
@@ -86,27 +117,38 @@ _PLAIN: Final[dict[object, WireType]] = {
 }
 
 
-def wire_type_of(annotation: Any) -> tuple[WireType, bool]:  # Any: annotations have no common type
-    """The wire type of a field's annotation, and whether it may be null."""
+Entities: TypeAlias = Entity | EntityBy | None
+
+
+def wire_type_of(
+    annotation: Any,  # Any: annotations have no common type
+) -> tuple[WireType, bool, Entities]:
+    """The wire type of a field's annotation, whether it may be null, and what it names.
+
+    An array names what its elements do.
+    """
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         inner = [arm for arm in typing.get_args(annotation) if arm is not types.NoneType]
         if len(inner) != 1:
             raise TypeError(f"{annotation} is not a wire type: only `T | None` may be a union")
-        return _not_null(inner[0]), True
-    return _not_null(annotation), False
+        wire_type, entity = _not_null(inner[0])
+        return wire_type, True, entity
+    wire_type, entity = _not_null(annotation)
+    return wire_type, False, entity
 
 
-def _not_null(annotation: Any) -> WireType:  # Any: as above
+def _not_null(annotation: Any) -> tuple[WireType, Entities]:  # Any: as above
     if annotation in _PLAIN:
-        return _PLAIN[annotation]
+        return _PLAIN[annotation], None
     origin = typing.get_origin(annotation)
     if origin is Annotated:
-        kind = annotation.__metadata__[0]
+        kind, *named = annotation.__metadata__
         if isinstance(kind, Fixed | Variable):
-            return kind
+            return kind, named[0] if named else None
     if origin is Sequence:
-        (element,) = typing.get_args(annotation)
-        return Array(_not_null(element))
+        (inner,) = typing.get_args(annotation)
+        element, entity = _not_null(inner)
+        return Array(element), entity
     if isinstance(annotation, type) and hasattr(annotation, "__schema__"):
-        return Struct(annotation)
+        return Struct(annotation), None
     raise TypeError(f"{annotation!r} is not a wire type")

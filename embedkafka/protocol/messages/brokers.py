@@ -5,11 +5,19 @@ Kafka 4 no longer has such requests; these are the versions of Kafka 0.8 to 3.9.
 
 from collections.abc import Sequence
 from typing import Final
-from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, since, struct, tagged, until
-from embedkafka.protocol.wire_types import ZERO_UUID, Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import (
+    ZERO_UUID,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    PartitionIndex,
+    TopicId,
+    TopicName,
+)
 
 INCREMENTAL: Final = 1
 FULL: Final = 2
@@ -29,8 +37,8 @@ class LeaderAndIsrRequest:
     class TopicState:
         @struct
         class PartitionState:
-            topic_name: str = until(1, default="")
-            partition_index: Int32
+            topic_name: TopicName = until(1, default="")
+            partition_index: PartitionIndex
             controller_epoch: Int32
             leader: Int32
             leader_epoch: Int32
@@ -42,8 +50,8 @@ class LeaderAndIsrRequest:
             is_new: bool = since(1, default=False)
             leader_recovery_state: Int8 = since(6, default=0)
 
-        topic_name: str
-        topic_id: UUID = since(5, default=ZERO_UUID)
+        topic_name: TopicName
+        topic_id: TopicId = since(5, default=ZERO_UUID)
         partition_states: Sequence[PartitionState]
 
     @struct
@@ -70,11 +78,11 @@ class LeaderAndIsrResponse:
     class Topic:
         @struct
         class PartitionError:
-            topic_name: str = until(4, default="")
-            partition_index: Int32
+            topic_name: TopicName = until(4, default="")
+            partition_index: PartitionIndex
             error_code: Int16 = 0
 
-        topic_id: UUID
+        topic_id: TopicId
         partition_errors: Sequence[PartitionError]
 
     error_code: Int16 = 0
@@ -92,23 +100,23 @@ class StopReplicaRequest:
 
     @struct
     class Partition:
-        topic_name: str
-        partition_index: Int32
+        topic_name: TopicName
+        partition_index: PartitionIndex
 
     @struct
     class Topic:
-        name: str
-        partition_indexes: Sequence[Int32]
+        name: TopicName
+        partition_indexes: Sequence[PartitionIndex]
 
     @struct
     class TopicState:
         @struct
         class PartitionState:
-            partition_index: Int32
+            partition_index: PartitionIndex
             leader_epoch: Int32 = -1
             delete_partition: bool
 
-        topic_name: str
+        topic_name: TopicName
         partition_states: Sequence[PartitionState]
 
     controller_id: Int32
@@ -127,8 +135,8 @@ class StopReplicaResponse:
 
     @struct
     class PartitionError:
-        topic_name: str
-        partition_index: Int32
+        topic_name: TopicName
+        partition_index: PartitionIndex
         error_code: Int16 = 0
 
     error_code: Int16 = 0
@@ -147,8 +155,8 @@ class UpdateMetadataRequest:
     class TopicState:
         @struct
         class PartitionState:
-            topic_name: str = until(4, default="")
-            partition_index: Int32
+            topic_name: TopicName = until(4, default="")
+            partition_index: PartitionIndex
             controller_epoch: Int32
             leader: Int32
             leader_epoch: Int32
@@ -157,8 +165,8 @@ class UpdateMetadataRequest:
             replicas: Sequence[Int32]
             offline_replicas: Sequence[Int32] = since(4, default=())
 
-        topic_name: str
-        topic_id: UUID = since(7, default=ZERO_UUID)
+        topic_name: TopicName
+        topic_id: TopicId = since(7, default=ZERO_UUID)
         partition_states: Sequence[PartitionState]
 
     @struct
@@ -210,8 +218,8 @@ class ControlledShutdownResponse:
 
     @struct
     class Partition:
-        topic_name: str
-        partition_index: Int32
+        topic_name: TopicName
+        partition_index: PartitionIndex
 
     error_code: Int16 = 0
     remaining_partitions: Sequence[Partition]

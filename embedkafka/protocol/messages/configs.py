@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, since, struct, until
-from embedkafka.protocol.wire_types import Float64, Int8, Int16, Int32
+from embedkafka.protocol.wire_types import ConfigResourceName, Float64, Int8, Int16, Int32
 
 
 @message(api=ApiKey.DESCRIBE_CONFIGS, versions=(0, 4), flexible=4)
@@ -17,7 +17,7 @@ class DescribeConfigsRequest:
     @struct
     class Resource:
         resource_type: Int8
-        resource_name: str
+        resource_name: ConfigResourceName
         configuration_keys: Sequence[str] | None
 
     resources: Sequence[Resource]
@@ -55,7 +55,7 @@ class DescribeConfigsResponse:
         error_code: Int16 = 0
         error_message: str | None = None
         resource_type: Int8
-        resource_name: str
+        resource_name: ConfigResourceName
         configs: Sequence[Config]
 
     throttle_time_ms: Int32 = 0
@@ -74,7 +74,7 @@ class AlterConfigsRequest:
             value: str | None
 
         resource_type: Int8
-        resource_name: str
+        resource_name: ConfigResourceName
         configs: Sequence[Config]
 
     resources: Sequence[Resource]
@@ -90,7 +90,7 @@ class AlterConfigsResponse:
         error_code: Int16 = 0
         error_message: str | None = None
         resource_type: Int8
-        resource_name: str
+        resource_name: ConfigResourceName
 
     throttle_time_ms: Int32 = 0
     responses: Sequence[Resource]
@@ -109,7 +109,7 @@ class IncrementalAlterConfigsRequest:
             value: str | None
 
         resource_type: Int8
-        resource_name: str
+        resource_name: ConfigResourceName
         configs: Sequence[Config]
 
     resources: Sequence[Resource]
@@ -125,7 +125,7 @@ class IncrementalAlterConfigsResponse:
         error_code: Int16 = 0
         error_message: str | None = None
         resource_type: Int8
-        resource_name: str
+        resource_name: ConfigResourceName
 
     throttle_time_ms: Int32 = 0
     responses: Sequence[Resource]

@@ -1,11 +1,19 @@
 """Consumer groups whose coordinator assigns the partitions (KIP-848)."""
 
 from collections.abc import Sequence
-from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, since, struct
-from embedkafka.protocol.wire_types import OPERATIONS_OMITTED, Int8, Int16, Int32
+from embedkafka.protocol.wire_types import (
+    OPERATIONS_OMITTED,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    PartitionIndex,
+    TopicId,
+    TopicName,
+)
 
 
 @message(api=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), flexible=0)
@@ -18,16 +26,16 @@ class ConsumerGroupHeartbeatRequest:
 
     @struct
     class TopicPartitions:
-        topic_id: UUID
-        partitions: Sequence[Int32]
+        topic_id: TopicId
+        partitions: Sequence[PartitionIndex]
 
-    group_id: str
+    group_id: GroupId
     member_id: str
     member_epoch: Int32  # 0 joins, -1 leaves, -2 leaves for a while
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: Int32 = -1
-    subscribed_topic_names: Sequence[str] | None = None
+    subscribed_topic_names: Sequence[TopicName] | None = None
     subscribed_topic_regex: str | None = since(1, default=None)
     server_assignor: str | None = None
     topic_partitions: Sequence[TopicPartitions] | None = None
@@ -41,8 +49,8 @@ class ConsumerGroupHeartbeatResponse:
     class Assignment:
         @struct
         class TopicPartitions:
-            topic_id: UUID
-            partitions: Sequence[Int32]
+            topic_id: TopicId
+            partitions: Sequence[PartitionIndex]
 
         topic_partitions: Sequence[TopicPartitions]
 
@@ -59,7 +67,7 @@ class ConsumerGroupHeartbeatResponse:
 class ConsumerGroupDescribeRequest:
     """Ask for state and members of groups."""
 
-    group_ids: Sequence[str]
+    group_ids: Sequence[GroupId]
     include_authorized_operations: bool
 
 
@@ -78,9 +86,9 @@ class ConsumerGroupDescribeResponse:
             class Assignment:
                 @struct
                 class TopicPartitions:
-                    topic_id: UUID
-                    topic_name: str
-                    partitions: Sequence[Int32]
+                    topic_id: TopicId
+                    topic_name: TopicName
+                    partitions: Sequence[PartitionIndex]
 
                 topic_partitions: Sequence[TopicPartitions]
 
@@ -90,7 +98,7 @@ class ConsumerGroupDescribeResponse:
             member_epoch: Int32
             client_id: str
             client_host: str
-            subscribed_topic_names: Sequence[str]
+            subscribed_topic_names: Sequence[TopicName]
             subscribed_topic_regex: str | None = None
             assignment: Assignment
             target_assignment: Assignment
@@ -98,7 +106,7 @@ class ConsumerGroupDescribeResponse:
 
         error_code: Int16 = 0
         error_message: str | None = None
-        group_id: str
+        group_id: GroupId
         group_state: str
         group_epoch: Int32
         assignment_epoch: Int32

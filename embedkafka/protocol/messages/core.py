@@ -14,8 +14,12 @@ from embedkafka.protocol.wire_types import (
     Int16,
     Int32,
     Int64,
+    PartitionIndex,
     Records,
     SendableRecords,
+    TopicId,
+    TopicName,
+    TransactionalId,
 )
 
 
@@ -77,8 +81,8 @@ class MetadataRequest:
 
     @struct
     class Topic:
-        topic_id: UUID = since(10, default=ZERO_UUID)
-        name: str | None = nullable_since(10)
+        topic_id: TopicId = since(10, default=ZERO_UUID)
+        name: TopicName | None = nullable_since(10)
 
     topics: Sequence[Topic] | None = nullable_since(1)
     allow_auto_topic_creation: bool = since(4, default=True)
@@ -107,7 +111,7 @@ class MetadataResponse:
         @struct
         class Partition:
             error_code: Int16 = 0
-            partition_index: Int32
+            partition_index: PartitionIndex
             leader_id: Int32
             leader_epoch: Int32 = since(7, default=-1)
             replica_nodes: Sequence[Int32]
@@ -115,8 +119,8 @@ class MetadataResponse:
             offline_replicas: Sequence[Int32] = since(5, default=())
 
         error_code: Int16 = 0
-        name: str | None = nullable_since(12)
-        topic_id: UUID = since(10, default=ZERO_UUID)
+        name: TopicName | None = nullable_since(12)
+        topic_id: TopicId = since(10, default=ZERO_UUID)
         is_internal: bool = since(1, default=False)
         partitions: Sequence[Partition]
         topic_authorized_operations: Int32 = since(8, default=OPERATIONS_OMITTED)
@@ -143,14 +147,14 @@ class ProduceRequest:
     class Topic:
         @struct
         class Partition:
-            index: Int32
+            index: PartitionIndex
             records: Records | None
 
-        name: str = until(12, default="")
-        topic_id: UUID = since(13, default=ZERO_UUID)
+        name: TopicName = until(12, default="")
+        topic_id: TopicId = since(13, default=ZERO_UUID)
         partition_data: Sequence[Partition]
 
-    transactional_id: str | None = since(3, default=None)
+    transactional_id: TransactionalId | None = since(3, default=None)
     acks: Int16  # -1 all in-sync replicas, 0 no answer, 1 the leader only
     timeout_ms: Int32
     topic_data: Sequence[Topic]
@@ -179,7 +183,7 @@ class ProduceResponse:
                 leader_id: Int32 = -1
                 leader_epoch: Int32 = -1
 
-            index: Int32
+            index: PartitionIndex
             error_code: Int16 = 0
             base_offset: Int64
             log_append_time_ms: Int64 = since(2, default=-1)
@@ -188,8 +192,8 @@ class ProduceResponse:
             error_message: str | None = since(8, default=None)
             current_leader: LeaderIdAndEpoch = tagged(0, since=10, default=LeaderIdAndEpoch())
 
-        name: str = until(12, default="")
-        topic_id: UUID = since(13, default=ZERO_UUID)
+        name: TopicName = until(12, default="")
+        topic_id: TopicId = since(13, default=ZERO_UUID)
         partition_responses: Sequence[Partition]
 
     @struct
@@ -223,7 +227,7 @@ class FetchRequest:
     class Topic:
         @struct
         class Partition:
-            partition: Int32
+            partition: PartitionIndex
             current_leader_epoch: Int32 = since(9, default=-1)
             fetch_offset: Int64
             last_fetched_epoch: Int32 = since(12, default=-1)
@@ -232,15 +236,15 @@ class FetchRequest:
             replica_directory_id: UUID = tagged(0, since=17, default=ZERO_UUID)
             high_watermark: Int64 = tagged(1, since=18, default=MAX_LONG)
 
-        topic: str = until(12, default="")
-        topic_id: UUID = since(13, default=ZERO_UUID)
+        topic: TopicName = until(12, default="")
+        topic_id: TopicId = since(13, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
     @struct
     class ForgottenTopic:
-        topic: str = until(12, default="")
-        topic_id: UUID = since(13, default=ZERO_UUID)
-        partitions: Sequence[Int32]
+        topic: TopicName = until(12, default="")
+        topic_id: TopicId = since(13, default=ZERO_UUID)
+        partitions: Sequence[PartitionIndex]
 
     cluster_id: str | None = tagged(0, since=12, default=None)
     replica_id: Int32 = until(14, default=-1)  # -1 for consumers
@@ -289,7 +293,7 @@ class FetchResponse:
                 producer_id: Int64
                 first_offset: Int64
 
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
             high_watermark: Int64
             last_stable_offset: Int64 = since(4, default=-1)
@@ -302,8 +306,8 @@ class FetchResponse:
             preferred_read_replica: Int32 = since(11, default=-1)
             records: SendableRecords | None
 
-        topic: str = until(12, default="")
-        topic_id: UUID = since(13, default=ZERO_UUID)
+        topic: TopicName = until(12, default="")
+        topic_id: TopicId = since(13, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
     @struct
@@ -333,12 +337,12 @@ class ListOffsetsRequest:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             current_leader_epoch: Int32 = since(4, default=-1)
             timestamp: Int64  # -1 latest, -2 earliest, -3 of the highest timestamp
             max_num_offsets: Int32 = until(0, default=1)
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     replica_id: Int32  # -1 for consumers
@@ -358,14 +362,14 @@ class ListOffsetsResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
             old_style_offsets: Sequence[Int64] = until(0, default=())
             timestamp: Int64 = since(1, default=-1)
             offset: Int64 = since(1, default=-1)
             leader_epoch: Int32 = since(4, default=-1)
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = since(2, default=0)
@@ -383,11 +387,11 @@ class OffsetForLeaderEpochRequest:
     class Topic:
         @struct
         class Partition:
-            partition: Int32
+            partition: PartitionIndex
             current_leader_epoch: Int32 = since(2, default=-1)
             leader_epoch: Int32
 
-        topic: str
+        topic: TopicName
         partitions: Sequence[Partition]
 
     replica_id: Int32 = since(3, default=-2)  # -1 for consumers, -2 to see all
@@ -406,11 +410,11 @@ class OffsetForLeaderEpochResponse:
         @struct
         class Partition:
             error_code: Int16 = 0
-            partition: Int32
+            partition: PartitionIndex
             leader_epoch: Int32 = since(1, default=-1)
             end_offset: Int64 = -1
 
-        topic: str
+        topic: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = since(2, default=0)
@@ -460,12 +464,12 @@ class DescribeTopicPartitionsRequest:
 
     @struct
     class Topic:
-        name: str
+        name: TopicName
 
     @struct
     class Cursor:
-        topic_name: str
-        partition_index: Int32
+        topic_name: TopicName
+        partition_index: PartitionIndex
 
     topics: Sequence[Topic]
     response_partition_limit: Int32 = 2000
@@ -481,7 +485,7 @@ class DescribeTopicPartitionsResponse:
         @struct
         class Partition:
             error_code: Int16 = 0
-            partition_index: Int32
+            partition_index: PartitionIndex
             leader_id: Int32
             leader_epoch: Int32 = -1
             replica_nodes: Sequence[Int32]
@@ -491,16 +495,16 @@ class DescribeTopicPartitionsResponse:
             offline_replicas: Sequence[Int32]
 
         error_code: Int16 = 0
-        name: str | None
-        topic_id: UUID
+        name: TopicName | None
+        topic_id: TopicId
         is_internal: bool = False
         partitions: Sequence[Partition]
         topic_authorized_operations: Int32 = OPERATIONS_OMITTED
 
     @struct
     class Cursor:
-        topic_name: str
-        partition_index: Int32
+        topic_name: TopicName
+        partition_index: PartitionIndex
 
     throttle_time_ms: Int32 = 0
     topics: Sequence[Topic]

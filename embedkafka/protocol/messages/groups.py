@@ -1,11 +1,22 @@
 """Classic consumer groups: coordinators, membership, committed offsets, administration."""
 
 from collections.abc import Sequence
-from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, nullable_since, since, struct, until
-from embedkafka.protocol.wire_types import OPERATIONS_OMITTED, ZERO_UUID, Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import (
+    OPERATIONS_OMITTED,
+    ZERO_UUID,
+    CoordinatorKey,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    PartitionIndex,
+    TopicId,
+    TopicName,
+)
 
 
 @message(api=ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible=3)
@@ -15,9 +26,9 @@ class FindCoordinatorRequest:
     v1 transactional ids.  v4 several keys at once.  v6 share groups.
     """
 
-    key: str = until(3, default="")
+    key: CoordinatorKey = until(3, default="")
     key_type: Int8 = since(1, default=0)  # 0 group, 1 transaction, 2 share group
-    coordinator_keys: Sequence[str] = since(4, default=())
+    coordinator_keys: Sequence[CoordinatorKey] = since(4, default=())
 
 
 @message(api=ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible=3)
@@ -58,7 +69,7 @@ class JoinGroupRequest:
         name: str
         metadata: bytes
 
-    group_id: str
+    group_id: GroupId
     session_timeout_ms: Int32
     rebalance_timeout_ms: Int32 = since(1, default=-1)
     member_id: str
@@ -105,7 +116,7 @@ class SyncGroupRequest:
         member_id: str
         assignment: bytes
 
-    group_id: str
+    group_id: GroupId
     generation_id: Int32
     member_id: str
     group_instance_id: str | None = since(3, default=None)
@@ -135,7 +146,7 @@ class HeartbeatRequest:
     v3 static members.
     """
 
-    group_id: str
+    group_id: GroupId
     generation_id: Int32
     member_id: str
     group_instance_id: str | None = since(3, default=None)
@@ -165,7 +176,7 @@ class LeaveGroupRequest:
         group_instance_id: str | None = None
         reason: str | None = since(5, default=None)
 
-    group_id: str
+    group_id: GroupId
     member_id: str = until(2, default="")
     members: Sequence[Member] = since(3, default=())
 
@@ -201,17 +212,17 @@ class OffsetCommitRequest:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             committed_offset: Int64
             committed_leader_epoch: Int32 = since(6, default=-1)
             commit_timestamp: Int64 = since(1, until=1, default=-1)
             committed_metadata: str | None
 
-        name: str = until(9, default="")
-        topic_id: UUID = since(10, default=ZERO_UUID)
+        name: TopicName = until(9, default="")
+        topic_id: TopicId = since(10, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
-    group_id: str
+    group_id: GroupId
     generation_id_or_member_epoch: Int32 = since(1, default=-1)
     member_id: str = since(1, default="")
     group_instance_id: str | None = since(7, default=None)
@@ -230,11 +241,11 @@ class OffsetCommitResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
 
-        name: str = until(9, default="")
-        topic_id: UUID = since(10, default=ZERO_UUID)
+        name: TopicName = until(9, default="")
+        topic_id: TopicId = since(10, default=ZERO_UUID)
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = since(3, default=0)
@@ -253,16 +264,16 @@ class OffsetFetchRequest:
     class Group:
         @struct
         class Topic:
-            name: str = until(9, default="")
-            topic_id: UUID = since(10, default=ZERO_UUID)
-            partition_indexes: Sequence[Int32]
+            name: TopicName = until(9, default="")
+            topic_id: TopicId = since(10, default=ZERO_UUID)
+            partition_indexes: Sequence[PartitionIndex]
 
-        group_id: str
+        group_id: GroupId
         member_id: str | None = since(9, default=None)
         member_epoch: Int32 = since(9, default=-1)
         topics: Sequence[Topic] | None
 
-    group_id: str = until(7, default="")
+    group_id: GroupId = until(7, default="")
     topics: Sequence[Group.Topic] | None = until(7, default=(), nullable_since=2)
     groups: Sequence[Group] = since(8, default=())
     require_stable: bool = since(7, default=False)
@@ -282,17 +293,17 @@ class OffsetFetchResponse:
         class Topic:
             @struct
             class Partition:
-                partition_index: Int32
+                partition_index: PartitionIndex
                 committed_offset: Int64
                 committed_leader_epoch: Int32 = since(5, default=-1)
                 metadata: str | None
                 error_code: Int16 = 0
 
-            name: str = until(9, default="")
-            topic_id: UUID = since(10, default=ZERO_UUID)
+            name: TopicName = until(9, default="")
+            topic_id: TopicId = since(10, default=ZERO_UUID)
             partitions: Sequence[Partition]
 
-        group_id: str
+        group_id: GroupId
         topics: Sequence[Topic]
         error_code: Int16 = 0
 
@@ -310,12 +321,12 @@ class OffsetDeleteRequest:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
-    group_id: str
+    group_id: GroupId
     topics: Sequence[Topic]
 
 
@@ -327,10 +338,10 @@ class OffsetDeleteResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     error_code: Int16 = 0
@@ -358,7 +369,7 @@ class ListGroupsResponse:
 
     @struct
     class Group:
-        group_id: str
+        group_id: GroupId
         protocol_type: str
         group_state: str = since(4, default="")
         group_type: str = since(5, default="")
@@ -375,7 +386,7 @@ class DescribeGroupsRequest:
     v3 asks for authorized operations.
     """
 
-    groups: Sequence[str]
+    groups: Sequence[GroupId]
     include_authorized_operations: bool = since(3, default=False)
 
 
@@ -400,7 +411,7 @@ class DescribeGroupsResponse:
 
         error_code: Int16 = 0
         error_message: str | None = since(6, default=None)
-        group_id: str
+        group_id: GroupId
         group_state: str
         protocol_type: str
         protocol_data: str
@@ -415,7 +426,7 @@ class DescribeGroupsResponse:
 class DeleteGroupsRequest:
     """Delete groups without members, with their offsets."""
 
-    groups_names: Sequence[str]
+    groups_names: Sequence[GroupId]
 
 
 @message(api=ApiKey.DELETE_GROUPS, versions=(0, 2), flexible=2)
@@ -424,7 +435,7 @@ class DeleteGroupsResponse:
 
     @struct
     class Group:
-        group_id: str
+        group_id: GroupId
         error_code: Int16 = 0
 
     throttle_time_ms: Int32 = 0

@@ -5,7 +5,15 @@ from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, since, struct, tagged
-from embedkafka.protocol.wire_types import ZERO_UUID, Int16, Int32, Int64, UInt16
+from embedkafka.protocol.wire_types import (
+    ZERO_UUID,
+    Int16,
+    Int32,
+    Int64,
+    PartitionIndex,
+    TopicName,
+    UInt16,
+)
 
 
 @struct
@@ -36,9 +44,9 @@ class DescribeQuorumRequest:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
 
-        topic_name: str
+        topic_name: TopicName
         partitions: Sequence[Partition]
 
     topics: Sequence[Topic]
@@ -55,7 +63,7 @@ class DescribeQuorumResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
             error_message: str | None = since(2, default=None)
             leader_id: Int32
@@ -64,7 +72,7 @@ class DescribeQuorumResponse:
             current_voters: Sequence[VoterState]
             observers: Sequence[VoterState]
 
-        topic_name: str
+        topic_name: TopicName
         partitions: Sequence[Partition]
 
     @struct

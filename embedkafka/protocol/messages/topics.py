@@ -1,11 +1,19 @@
 """Creating, growing, emptying and deleting topics; electing leaders; moving replicas."""
 
 from collections.abc import Sequence
-from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, nullable_since, since, struct, tagged, until
-from embedkafka.protocol.wire_types import ZERO_UUID, Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import (
+    ZERO_UUID,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    PartitionIndex,
+    TopicId,
+    TopicName,
+)
 
 
 @message(api=ApiKey.CREATE_TOPICS, versions=(0, 7), flexible=5)
@@ -19,7 +27,7 @@ class CreateTopicsRequest:
     class Topic:
         @struct
         class Assignment:
-            partition_index: Int32
+            partition_index: PartitionIndex
             broker_ids: Sequence[Int32]
 
         @struct
@@ -27,7 +35,7 @@ class CreateTopicsRequest:
             name: str
             value: str | None
 
-        name: str
+        name: TopicName
         num_partitions: Int32
         replication_factor: Int16
         assignments: Sequence[Assignment]
@@ -56,8 +64,8 @@ class CreateTopicsResponse:
             config_source: Int8 = -1
             is_sensitive: bool
 
-        name: str
-        topic_id: UUID = since(7, default=ZERO_UUID)
+        name: TopicName
+        topic_id: TopicId = since(7, default=ZERO_UUID)
         error_code: Int16 = 0
         error_message: str | None = since(1, default=None)
         topic_config_error_code: Int16 = tagged(0, since=5, default=0)
@@ -75,11 +83,11 @@ class DeleteTopicsRequest:
 
     @struct
     class Topic:
-        name: str | None = None
-        topic_id: UUID
+        name: TopicName | None = None
+        topic_id: TopicId
 
     topics: Sequence[Topic] = since(6, default=())
-    topic_names: Sequence[str] = until(5, default=())
+    topic_names: Sequence[TopicName] = until(5, default=())
     timeout_ms: Int32
 
 
@@ -92,8 +100,8 @@ class DeleteTopicsResponse:
 
     @struct
     class Topic:
-        name: str | None = nullable_since(6)
-        topic_id: UUID = since(6, default=ZERO_UUID)
+        name: TopicName | None = nullable_since(6)
+        topic_id: TopicId = since(6, default=ZERO_UUID)
         error_code: Int16 = 0
         error_message: str | None = since(5, default=None)
 
@@ -111,7 +119,7 @@ class CreatePartitionsRequest:
         class Assignment:
             broker_ids: Sequence[Int32]
 
-        name: str
+        name: TopicName
         count: Int32
         assignments: Sequence[Assignment] | None
 
@@ -126,7 +134,7 @@ class CreatePartitionsResponse:
 
     @struct
     class Topic:
-        name: str
+        name: TopicName
         error_code: Int16 = 0
         error_message: str | None = None
 
@@ -142,10 +150,10 @@ class DeleteRecordsRequest:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             offset: Int64  # -1 the high watermark
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     topics: Sequence[Topic]
@@ -160,11 +168,11 @@ class DeleteRecordsResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             low_watermark: Int64
             error_code: Int16 = 0
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = 0
@@ -180,8 +188,8 @@ class ElectLeadersRequest:
 
     @struct
     class Topic:
-        topic: str
-        partitions: Sequence[Int32]
+        topic: TopicName
+        partitions: Sequence[PartitionIndex]
 
     election_type: Int8 = since(1, default=0)  # 0 preferred, 1 unclean
     topic_partitions: Sequence[Topic] | None
@@ -203,7 +211,7 @@ class ElectLeadersResponse:
             error_code: Int16 = 0
             error_message: str | None = None
 
-        topic: str
+        topic: TopicName
         partition_result: Sequence[Partition]
 
     throttle_time_ms: Int32 = 0
@@ -222,10 +230,10 @@ class AlterPartitionReassignmentsRequest:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             replicas: Sequence[Int32] | None = None  # null cancels
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     timeout_ms: Int32 = 60000
@@ -241,11 +249,11 @@ class AlterPartitionReassignmentsResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
             error_message: str | None = None
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = 0
@@ -261,8 +269,8 @@ class ListPartitionReassignmentsRequest:
 
     @struct
     class Topic:
-        name: str
-        partition_indexes: Sequence[Int32]
+        name: TopicName
+        partition_indexes: Sequence[PartitionIndex]
 
     timeout_ms: Int32 = 60000
     topics: Sequence[Topic] | None = None
@@ -276,12 +284,12 @@ class ListPartitionReassignmentsResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             replicas: Sequence[Int32]
             adding_replicas: Sequence[Int32]
             removing_replicas: Sequence[Int32]
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = 0
@@ -296,8 +304,8 @@ class DescribeLogDirsRequest:
 
     @struct
     class Topic:
-        topic: str
-        partitions: Sequence[Int32]
+        topic: TopicName
+        partitions: Sequence[PartitionIndex]
 
     topics: Sequence[Topic] | None
 
@@ -315,12 +323,12 @@ class DescribeLogDirsResponse:
         class Topic:
             @struct
             class Partition:
-                partition_index: Int32
+                partition_index: PartitionIndex
                 partition_size: Int64
                 offset_lag: Int64
                 is_future_key: bool
 
-            name: str
+            name: TopicName
             partitions: Sequence[Partition]
 
         error_code: Int16 = 0
@@ -343,8 +351,8 @@ class AlterReplicaLogDirsRequest:
     class LogDir:
         @struct
         class Topic:
-            name: str
-            partitions: Sequence[Int32]
+            name: TopicName
+            partitions: Sequence[PartitionIndex]
 
         path: str
         topics: Sequence[Topic]
@@ -360,10 +368,10 @@ class AlterReplicaLogDirsResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
 
-        topic_name: str
+        topic_name: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = 0

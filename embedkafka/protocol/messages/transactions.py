@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.message import message, since, struct, until
-from embedkafka.protocol.wire_types import Int8, Int16, Int32, Int64
+from embedkafka.protocol.wire_types import (
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    PartitionIndex,
+    TopicName,
+    TransactionalId,
+)
 
 
 @message(api=ApiKey.INIT_PRODUCER_ID, versions=(0, 6), flexible=2)
@@ -14,7 +23,7 @@ class InitProducerIdRequest:
     v3 asks for a new epoch of an existing id.  v6 two-phase commit (KIP-939).
     """
 
-    transactional_id: str | None
+    transactional_id: TransactionalId | None
     transaction_timeout_ms: Int32
     producer_id: Int64 = since(3, default=-1)
     producer_epoch: Int16 = since(3, default=-1)
@@ -49,17 +58,17 @@ class AddPartitionsToTxnRequest:
     class Transaction:
         @struct
         class Topic:
-            name: str
-            partitions: Sequence[Int32]
+            name: TopicName
+            partitions: Sequence[PartitionIndex]
 
-        transactional_id: str
+        transactional_id: TransactionalId
         producer_id: Int64
         producer_epoch: Int16
         verify_only: bool = False
         topics: Sequence[Topic]
 
     transactions: Sequence[Transaction] = since(4, default=())
-    v3_and_below_transactional_id: str = until(3, default="")
+    v3_and_below_transactional_id: TransactionalId = until(3, default="")
     v3_and_below_producer_id: Int64 = until(3, default=0)
     v3_and_below_producer_epoch: Int16 = until(3, default=0)
     v3_and_below_topics: Sequence[Transaction.Topic] = until(3, default=())
@@ -78,13 +87,13 @@ class AddPartitionsToTxnResponse:
         class Topic:
             @struct
             class Partition:
-                partition_index: Int32
+                partition_index: PartitionIndex
                 partition_error_code: Int16 = 0
 
-            name: str
+            name: TopicName
             results_by_partition: Sequence[Partition]
 
-        transactional_id: str
+        transactional_id: TransactionalId
         topic_results: Sequence[Topic]
 
     throttle_time_ms: Int32 = 0
@@ -97,10 +106,10 @@ class AddPartitionsToTxnResponse:
 class AddOffsetsToTxnRequest:
     """Add the offsets of a group to the open transaction."""
 
-    transactional_id: str
+    transactional_id: TransactionalId
     producer_id: Int64
     producer_epoch: Int16
-    group_id: str
+    group_id: GroupId
 
 
 @message(api=ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4), flexible=3)
@@ -123,16 +132,16 @@ class TxnOffsetCommitRequest:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             committed_offset: Int64
             committed_leader_epoch: Int32 = since(2, default=-1)
             committed_metadata: str | None
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
-    transactional_id: str
-    group_id: str
+    transactional_id: TransactionalId
+    group_id: GroupId
     producer_id: Int64
     producer_epoch: Int16
     generation_id: Int32 = since(3, default=-1)
@@ -149,10 +158,10 @@ class TxnOffsetCommitResponse:
     class Topic:
         @struct
         class Partition:
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = 0
@@ -166,7 +175,7 @@ class EndTxnRequest:
     v5 moves to a new epoch (KIP-890).
     """
 
-    transactional_id: str
+    transactional_id: TransactionalId
     producer_id: Int64
     producer_epoch: Int16
     committed: bool
@@ -196,8 +205,8 @@ class WriteTxnMarkersRequest:
     class Marker:
         @struct
         class Topic:
-            name: str
-            partition_indexes: Sequence[Int32]
+            name: TopicName
+            partition_indexes: Sequence[PartitionIndex]
 
         producer_id: Int64
         producer_epoch: Int16
@@ -219,10 +228,10 @@ class WriteTxnMarkersResponse:
         class Topic:
             @struct
             class Partition:
-                partition_index: Int32
+                partition_index: PartitionIndex
                 error_code: Int16 = 0
 
-            name: str
+            name: TopicName
             partitions: Sequence[Partition]
 
         producer_id: Int64
@@ -237,8 +246,8 @@ class DescribeProducersRequest:
 
     @struct
     class Topic:
-        name: str
-        partition_indexes: Sequence[Int32]
+        name: TopicName
+        partition_indexes: Sequence[PartitionIndex]
 
     topics: Sequence[Topic]
 
@@ -260,12 +269,12 @@ class DescribeProducersResponse:
                 coordinator_epoch: Int32
                 current_txn_start_offset: Int64 = -1
 
-            partition_index: Int32
+            partition_index: PartitionIndex
             error_code: Int16 = 0
             error_message: str | None = None
             active_producers: Sequence[Producer]
 
-        name: str
+        name: TopicName
         partitions: Sequence[Partition]
 
     throttle_time_ms: Int32 = 0
@@ -276,7 +285,7 @@ class DescribeProducersResponse:
 class DescribeTransactionsRequest:
     """Ask the coordinator for the state of transactional ids."""
 
-    transactional_ids: Sequence[str]
+    transactional_ids: Sequence[TransactionalId]
 
 
 @message(api=ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), flexible=0)
@@ -287,11 +296,11 @@ class DescribeTransactionsResponse:
     class Transaction:
         @struct
         class Topic:
-            topic: str
-            partitions: Sequence[Int32]
+            topic: TopicName
+            partitions: Sequence[PartitionIndex]
 
         error_code: Int16 = 0
-        transactional_id: str
+        transactional_id: TransactionalId
         transaction_state: str
         transaction_timeout_ms: Int32
         transaction_start_time_ms: Int64
@@ -322,7 +331,7 @@ class ListTransactionsResponse:
 
     @struct
     class Transaction:
-        transactional_id: str
+        transactional_id: TransactionalId
         producer_id: Int64
         transaction_state: str
 
