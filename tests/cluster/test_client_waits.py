@@ -96,6 +96,14 @@ def test_what_never_comes_is_described(cluster: EmbeddedKafka) -> None:
     cluster.await_group("absent", state="Dead")
 
 
+def test_records_that_are_there_are_seen_in_no_time(cluster: EmbeddedKafka) -> None:
+    topic = cluster.topic()
+    topic.send("x")
+    assert len(topic.wait_for(1, timeout_s=0)) == 1
+    with pytest.raises(AwaitTimeout, match="and saw 1; the last"):
+        topic.wait_for(2, timeout_s=0)
+
+
 def test_mistakes_are_refused_at_once(cluster: EmbeddedKafka) -> None:
     with pytest.raises(InvalidArgument, match="did you mean Stable"):
         cluster.await_group("billing", state="stable")

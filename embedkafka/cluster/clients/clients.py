@@ -48,6 +48,8 @@ _OTHER_KEYS = "; encode it first, with `str` or `json.dumps`"
 _POLL_S = 0.1
 _SHOWN = 3  # records in the message of a timeout
 _SEND_TIMEOUT_S = 30.0
+_FIRST_LOOK_S = 10.0
+"""A read may take this long to see what is there now, however short its own time is."""
 _GONE = 10  # deleted topics that a producer may know
 _ISOLATIONS = ("read_committed", "read_uncommitted")
 READER, WRITER = "embedkafka-read", "embedkafka-send"
@@ -184,7 +186,7 @@ class Clients:
         require_number("timeout_s", timeout_s)
         try:
             with self._consuming(topic, isolation) as consumer:
-                partitions = _assign(consumer, topic, from_, timeout_s)
+                partitions = _assign(consumer, topic, from_, max(timeout_s, _FIRST_LOOK_S))
                 return self._read_with(
                     consumer,
                     topic,
@@ -358,7 +360,7 @@ class Clients:
         what: str,
         drops_deleted: bool,
     ) -> list[Message]:
-        deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
+        begun_ms = REAL_TIME.monotonic_ms()
         watch = None if enough is None else watch_queries(topic)
         unfinished = set(partitions)
         messages: list[Message] = []
@@ -371,7 +373,8 @@ class Clients:
                     watch = None  # the test waits for records to go
                 else:
                     raise failed.error(f"{what} of {topic}{_seen(messages)}")
-            if REAL_TIME.monotonic_ms() > deadline_ms:
+            patience_s = max(timeout_s, _FIRST_LOOK_S) if unfinished else timeout_s
+            if REAL_TIME.monotonic_ms() > begun_ms + patience_s * 1000:
                 said = f"waited {timeout_s:g} s for {what} of {topic}{_seen(messages)}"
                 if watch is not None and (failures := watch.describe_failures()):
                     said += f"\n{failures}"

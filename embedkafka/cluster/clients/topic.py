@@ -165,7 +165,8 @@ class Topic:
 
         Args:
             count: how many records to wait for; None does not wait.
-            timeout_s: how long to wait, in seconds of real time.
+            timeout_s: how long to wait, in seconds of real time. What is there now is read
+                however short it is.
             isolation: "read_committed", or "read_uncommitted" to see open and aborted
                 transactions too.
             from_: where to begin instead: an offset, offsets by partition such as `{0: 5}`, or a
@@ -241,7 +242,7 @@ class Topic:
                 must be truthy. It is first called when there are records, or none up to the
                 end. Records that are deleted while it waits are left out from then on; for those
                 that compaction removes, `await_compaction` and `read`.
-            timeout_s: how long to wait, in seconds of real time.
+            timeout_s: as for `read`.
 
         Raises:
             AwaitTimeout: the condition did not hold in that time. The message says how many
