@@ -318,6 +318,7 @@ def test_a_function_of_batches_runs_to_its_end(
 
 
 EXPLORED = """
+    spark.conf.set("spark.sql.shuffle.partitions", 3)
     copy = frame.writeStream.format("kafka").option("topic", "copy")
     copy = copy.option("kafka.bootstrap.servers", "localhost:9092")
     copy.option("checkpointLocation", "/checkpoints/copy").start()
@@ -332,6 +333,7 @@ def test_explore_runs_a_script_under_schedules(
 ) -> None:
     """Spark's sink repeats a batch after a crash, so copies are doubled."""
     source = dedent(STREAM).replace("earliest", "latest") + dedent(EXPLORED)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
     with pytest.raises(Refuted) as refuted:
         explore(
             kafka,
@@ -356,6 +358,7 @@ def test_explore_runs_a_script_under_schedules(
         schedules=1,
     )
     assert explored.schedules == 1
+    assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
     failing = write("import sys; sys.exit(3)", "failing.py")
     with pytest.raises(Refuted, match=r"plain schedule already(?s:.*)failing\.py called sys\.exit"):
         explore(

@@ -10,9 +10,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.spark.scripts.membership import acting_for, current_script, diverted
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from embedkafka.spark.scripts.inside import ScriptInside
 
 _PY4J: Final = "py4j"
+_OF_ANY_OBJECT: Final = frozenset({"__new__", "__getattribute__", "__class_getitem__"})
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def process_patches() -> Iterator[None]:
     with ExitStack() as patches:
         # Back in any case: a script may put a list in its place.
         patches.callback(setattr, sys, "argv", sys.argv)
-        sys.argv = cast("list[str]", _Arguments(sys.argv))  # has all methods of a list
+        sys.argv = _Arguments(sys.argv)
         for name, inside in _ENVIRONMENT.items():
             patches.enter_context(diverted(type(os.environ), name, inside))
         patches.enter_context(diverted(threading.Thread, "__init__", _make_thread))
@@ -39,38 +40,35 @@ def process_patches() -> Iterator[None]:
         yield
 
 
-class _Arguments(MutableSequence[str]):
-    """`sys.argv`: in a script its own."""
+class _Arguments(list[str]):
+    """`sys.argv`: in a script its own. A list, because `["python"] + sys.argv` takes no other."""
 
     def __init__(self, outside: list[str]) -> None:
-        self._outside = outside
+        super().__init__(outside)
+        self.outside = outside
 
-    def _seen(self) -> list[str]:
+    def __radd__(self, before: list[str]) -> list[str]:
+        return [*before, *self]
+
+    def __reduce_ex__(self, _protocol: object) -> tuple[type[list[str]], tuple[list[str]]]:
+        return list, ([*self],)  # multiprocessing sends it to its children
+
+
+def _on_seen(name: str) -> Callable[..., Any]:
+    """The method of lists, on the arguments that the caller sees. Any: each has its own types."""
+    native = getattr(list, name)
+
+    def method(arguments: _Arguments, *args: Any, **kw: Any) -> Any:
         script = current_script()
-        return self._outside if script is None else script.arguments
+        seen = arguments.outside if script is None else script.arguments
+        result = native(seen, *args, **kw)
+        return arguments if result is seen else result  # `+=` binds it to `sys.argv`
 
-    def __getitem__(self, index: Any) -> Any:  # Any: an index or a slice
-        return self._seen()[index]
+    return method
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._seen()[index] = value
 
-    def __delitem__(self, index: Any) -> None:
-        del self._seen()[index]
-
-    def __len__(self) -> int:
-        return len(self._seen())
-
-    def __eq__(self, other: object) -> bool:
-        return self._seen() == other
-
-    __hash__ = None  # type: ignore[assignment]  # as a list
-
-    def __repr__(self) -> str:
-        return repr(self._seen())
-
-    def insert(self, index: int, value: str) -> None:
-        self._seen().insert(index, value)
+for _name in vars(list).keys() - vars(_Arguments).keys() - _OF_ANY_OBJECT:
+    setattr(_Arguments, _name, _on_seen(_name))
 
 
 # -- os.environ: what the script sets is its own, the rest is the process's

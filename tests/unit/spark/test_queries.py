@@ -180,6 +180,39 @@ def test_a_long_wait_for_a_trigger_says_so_once_and_again_at_its_end(
     assert capsys.readouterr().err == f"embedkafka: drain waits for {waits}\n"
 
 
+class CommittedQuery(HourlyQuery):
+    """One that has committed all batches, and tells the progress of the last one a little later."""
+
+    is_micro_batch, ends_by_itself = True, False
+    looks = 3
+
+    def find_last_batch(self) -> int:
+        return 7
+
+    def has_run_batch(self) -> bool:
+        return True
+
+    def owes_batch(self) -> bool:
+        return False
+
+    def forget_idleness(self) -> None:
+        pass
+
+    def tells_progress(self, batch: int) -> bool:
+        assert batch == 7
+        self.looks -= 1
+        return self.looks == 0
+
+
+def test_the_progress_of_the_last_batch_is_told_when_a_query_is_drained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queries, "find_execution", lambda query: query)
+    query = CommittedQuery(5)
+    drain(cast(StreamingQuery, query))
+    assert query.looks == 0
+
+
 def test_what_cannot_be_drained_is_refused() -> None:
     there = remote(5)
     with pytest.raises(InvalidArgument, match=r"drain needs a query"):

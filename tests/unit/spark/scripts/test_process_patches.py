@@ -1,7 +1,10 @@
 """What a script sees of the process, and what the rest of the process sees of that."""
 
 import atexit
+import json
+import operator
 import os
+import pickle
 import sys
 import time
 from collections.abc import Iterator
@@ -50,7 +53,12 @@ def test_each_script_has_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> N
         with acting_for(other):
             assert (len(sys.argv), sys.argv.pop()) == (3, "2")
             assert repr(sys.argv) == "['len', '--other']"
-        assert list(sys.argv) == ["pytest", "-q"]
+            assert operator.add(["python"], sys.argv) == ["python", "len", "--other"]
+            sys.argv += ["more"]
+            assert json.loads(json.dumps(sys.argv)) == pickle.loads(pickle.dumps(sys.argv))
+            assert sorted(sys.argv, reverse=True) == ["more", "len", "--other"]
+        assert isinstance(sys.argv, list)
+        assert json.dumps(sys.argv) == '["pytest", "-q"]'
         with acting_for(one):
             sys.argv = ["replaced"]
     assert sys.argv is outside
