@@ -27,7 +27,7 @@ _QUERY_DETAILS: Final = re.compile(r"\n=== Streaming Query ===.*", re.DOTALL)
 _JAVA_FRAME: Final = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _BEFORE_TRACEBACK: Final = re.compile(r"^.*(?=Traceback \(most recent call last\):)", re.MULTILINE)
 _PYTHON_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+')
-_NOISE: Final = ("/py4j/", "/pyspark/")
+_NOISE: Final = ("/py4j/", "/pyspark/", "/embedkafka/spark/scripts/")
 _EMPTY: Final = ("", "Driver stacktrace:")
 
 
@@ -63,7 +63,7 @@ def describe_query(query: "StreamingQuery") -> str:
 
 
 def clean_exception(text: str) -> str:
-    """An exception of Spark without its query's plan, Java's frames and py4j's.
+    """An exception of Spark without its query's plan, Java's frames, py4j's and ours.
 
     What is left of a Python traceback is the user's code.
     """

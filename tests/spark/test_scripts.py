@@ -49,6 +49,7 @@ TOTALS = """
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
+    spark.createDataFrame([(1,)], ["n"])
     assert SparkSession.getActiveSession() is spark
 
     orders = (
@@ -117,6 +118,7 @@ def test_a_script_runs_as_it_is_and_goes_on_from_its_checkpoints(
 
     with run() as script:
         assert list(script.queries) == ["totals", "s3a://lake/orders"]
+        assert SparkSession.getActiveSession() is spark
         assert script.spark.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
         assert "TOTALS_TOPIC" not in os.environ

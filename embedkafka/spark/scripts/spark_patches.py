@@ -66,6 +66,7 @@ def _replacements() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
 
     yield SparkSession.Builder, "getOrCreate", _get_or_create
     yield SparkSession, "getActiveSession", lambda script, native, cls: script.session
+    yield SparkSession, "createDataFrame", _create_frame
     yield SparkSession, "stop", _stop_session
     yield SparkContext, "stop", _stop_session
     yield SparkContext, "setLogLevel", _set_log_level
@@ -92,6 +93,18 @@ def _replacements() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
 
 def _get_or_create(script: "ScriptInside", _native: Native, builder: Any) -> Any:
     return script.get_session(builder._options)
+
+
+def _create_frame(
+    _script: "ScriptInside", native: Native, session: Any, *args: Any, **kw: Any
+) -> Any:
+    """Without making the session the active one of the whole process, as PySpark does."""
+    owner: Any = type(session)
+    active = owner._activeSession
+    try:
+        return native(session, *args, **kw)
+    finally:
+        owner._activeSession = active
 
 
 def _stop_session(script: "ScriptInside", _native: Native, _session: Any) -> None:

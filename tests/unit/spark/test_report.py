@@ -68,6 +68,9 @@ def test_of_a_python_function_the_users_frames_stay() -> None:
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/site-packages/pyspark/sql/utils.py", line 165, in call
     raise e
+  File "/site-packages/embedkafka/spark/scripts/spark_patches.py", line 236, in for_script
+    return func(*batch)
+           ^^^^^^^^^^^^
   File "/jobs/revenue.py", line 19, in write
     insert(rows)
 ValueError: in the sink
