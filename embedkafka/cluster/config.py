@@ -368,7 +368,7 @@ def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str,
     }
     texts = [f"broker setting {name} has no effect: {reason}" for name, reason in idle.items()]
     texts += [
-        f"broker setting {name} goes without {', '.join(old)}: only {', '.join(OFFERED_TLS)} are "
+        f"broker setting {name}: {', '.join(old)} are left out, only {', '.join(OFFERED_TLS)} are "
         "offered"
         for name, old in old_tls_versions(config).items()
     ]

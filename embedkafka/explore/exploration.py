@@ -231,15 +231,15 @@ class _Judge:
             ran = self._runner.run(self.plain)
         except JobFailed as failure:
             raise Refuted(
-                f"the job fails under the plain schedule already, so this is no matter of "
-                f"schedules:\n\n{_indented(str(failure))}{self.triggers()}",
+                "the job fails under the plain schedule already, so the schedule is not to "
+                f"blame:\n\n{_indented(str(failure))}{self.triggers()}",
                 seed=f"{seed.base}/0",
             ) from None
         is_right, said = self._holds(self.plain, ran)
         if not is_right:
             raise Refuted(
-                "the invariant does not hold under the plain schedule, so this is no matter of "
-                "schedules: all records arrive, and the job takes them in one batch.\n\n"
+                "the invariant does not hold under the plain schedule, so the schedule is not to "
+                "blame: all records arrive, and the job takes them in one batch.\n\n"
                 + _indented("\n".join([*([said] if said else []), *_shown(ran)]))
                 + self.triggers(),
                 seed=f"{seed.base}/0",
@@ -250,7 +250,7 @@ class _Judge:
     def find_problem(self, schedule: Schedule) -> _Problem | None:
         """What is wrong under a schedule; None if nothing is.
 
-        With fewer records, a job that is wrong under their plain schedule is none to explain this.
+        If the plain schedule of fewer records also fails, they prove nothing.
         """
         reference = self._find_reference(schedule)
         if reference is None:

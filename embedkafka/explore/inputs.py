@@ -218,7 +218,7 @@ def _seconds(name: str, value: object) -> float:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise ConfigError(f"{name} has an event time that is no ISO text: {value!r}") from None
+            raise ConfigError(f"{name} has an event time that is not ISO text: {value!r}") from None
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     raise ConfigError(f"{name} has an event time that is no time: {value!r}")

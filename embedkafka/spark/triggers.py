@@ -80,7 +80,7 @@ def replaced_intervals() -> list[str]:
 def _immediate(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def trigger(writer: Any, **given: Any) -> Any:
-        written = original(writer, **given)  # refuses what is no trigger
+        written = original(writer, **given)  # raises for an invalid trigger
         interval = given.get("processingTime")
         if interval is None or _is_zero(interval):
             return written

@@ -195,7 +195,7 @@ OLD_AND_NEW = ["TLSv1.2", "TLSv1.1", "TLSv1"]
 def test_versions_that_are_too_old_are_left_out_with_a_warning(files: Path) -> None:
     config = settings(files, **{"ssl.enabled.protocols": OLD_AND_NEW})
     with pytest.warns(
-        ConfigWarning, match=r"protocols goes without TLSv1\.1, TLSv1: only TLSv1\.2"
+        ConfigWarning, match=r"protocols: TLSv1\.1, TLSv1 are left out, only TLSv1\.2"
     ):
         kafka = EmbeddedKafka(config=config)
     trusting = ssl.create_default_context(cafile=str(files / "ca.pem"))

@@ -31,7 +31,7 @@ class Decoders:
         return self._by_topic.copy()
 
     def set(self, topic: str, decode: Decode | None) -> None:
-        """None takes it away."""
+        """None removes it."""
         if decode is None:
             self._by_topic.pop(topic, None)
         else:
@@ -43,7 +43,7 @@ class Decoders:
 
 
 def decoders_since(earlier: Mapping[str, Decode], now: Mapping[str, Decode]) -> dict[str, Decode]:
-    """Those that are new or others."""
+    """Those added or replaced since."""
     return {topic: decode for topic, decode in now.items() if earlier.get(topic) is not decode}
 
 

@@ -103,6 +103,6 @@ def _in_its_place(old: Any, new: Any) -> Iterator[None]:
 
 def _swap(old: Any, new: Any) -> None:
     for module in list(sys.modules.values()):
-        with suppress(Exception):  # a module that is none
+        with suppress(Exception):  # sys.modules holds other things too
             for name in [name for name, value in vars(module).items() if value is old]:
                 setattr(module, name, new)

@@ -31,7 +31,7 @@ class Program:
 
 
 def require_program(script: object) -> Program:
-    """Raises `ConfigError` if there is no such script, and `SyntaxError` if it is no Python."""
+    """Raises `ConfigError` if there is no such script, `SyntaxError` if it is not valid Python."""
     if isinstance(script, str) and not _is_path(script):
         return _module(script)
     if isinstance(script, str | Path):

@@ -86,7 +86,7 @@ def run_script(
 
     Raises:
         ConfigError: an argument cannot be used, or there is no such script.
-        SyntaxError: the script is no Python.
+        SyntaxError: the script is not valid Python.
     """
     addresses = require_addresses(kafka)
     require_driver(spark, "run_script")
@@ -240,7 +240,7 @@ class RunningScript:
 
         Raises:
             AwaitTimeout: it still runs; the message says where.
-            ScriptFailed: it called `sys.exit` with another status than 0.
+            ScriptFailed: it called `sys.exit` with a status other than 0.
         """
         __tracebackhide__ = True
         if timeout_s is not None:
@@ -406,7 +406,7 @@ def _without_own(trace: TracebackType | None) -> TracebackType | None:
 
 
 def require_arguments(args: object) -> list[str]:
-    """`args` as text; raises `ConfigError` if they are no list."""
+    """`args` as text; raises `ConfigError` unless it is a list."""
     found = require_list("args", args, '["--since", "1"]', refusal=ConfigError)
     return [str(each) for each in found]
 

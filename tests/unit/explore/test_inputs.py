@@ -94,7 +94,7 @@ def test_a_strategy_gives_the_same_records_for_the_same_seed() -> None:
         ({"sku": "a"}, "must be a list"),
         (7, "must be a list"),
         (Input([{"sku": "a"}], key="id"), "without the field 'id' for key"),
-        (Input([{"at": "noon"}], event_time="at"), "no ISO text"),
+        (Input([{"at": "noon"}], event_time="at"), "not ISO text"),
         (Input([{"at": None}], event_time="at"), "no time"),
         (Input([], lateness_s=5), "no event_time"),
         (Input([], event_time="at", lateness_s=-1), "not negative"),
