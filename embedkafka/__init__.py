@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.embedded import EmbeddedKafka
     from embedkafka.cluster.lifecycle.lifecycle import BrokerState
     from embedkafka.cluster.reports.metrics import Metric, Metrics
+    from embedkafka.cluster.reports.waits import WaitingRequest
     from embedkafka.cluster.request_log import Mark, SeenRequest
     from embedkafka.cluster.restoring.snapshot import Snapshot
     from embedkafka.cluster.test_case import EmbeddedKafkaTestCase
@@ -107,6 +108,7 @@ _HOMES = {
     "TopicPartition": "runtime.ids",
     "TopicSpec": "cluster.config",
     "UndecodableMessage": "runtime.failures",
+    "WaitingRequest": "cluster.reports.waits",
 }
 
 __all__ = [
@@ -160,6 +162,7 @@ __all__ = [
     "TopicPartition",
     "TopicSpec",
     "UndecodableMessage",
+    "WaitingRequest",
 ]
 
 

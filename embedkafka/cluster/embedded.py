@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_waits import ClientWaits
     from embedkafka.cluster.clients.group_status import GroupStatus
     from embedkafka.cluster.reports.metrics import Metrics
+    from embedkafka.cluster.reports.waits import WaitingRequest
     from embedkafka.cluster.restoring.isolation import Isolation
     from embedkafka.faults.plans import Choose
     from embedkafka.net.socket_server import Connection
@@ -555,6 +556,22 @@ class EmbeddedKafka:
             and partition in (None, change.partition)
             and (replicas or change.replica is None)
         ]
+
+    def waiting(self) -> "list[WaitingRequest]":
+        """The requests that brokers have not answered yet, what each waits for, and how long.
+
+            for request in kafka.waiting():
+                print(request)
+
+        They wait where Kafka's brokers let them wait: for replicas, for records, for leaders or for
+        other members of a group.
+
+        Raises:
+            ClusterClosed: the cluster is not running.
+        """
+        from embedkafka.cluster.reports.waits import find_waiting  # most clusters need none
+
+        return find_waiting(self._require_brokers())
 
     def mark(self) -> Mark:
         """The present moment, for `requests(since=mark)` and `state_changes(since=mark)`."""

@@ -14,6 +14,7 @@ from embedkafka.coordinator.decision import Decision
 from embedkafka.coordinator.hosting import HostedShard, ShardHost
 from embedkafka.coordinator.ports import CoordinatorParts, CoordinatorShard
 from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.runtime.event_loop import ask
 from embedkafka.runtime.hashing import coordinator_partition
 
 R = TypeVar("R")
@@ -99,6 +100,10 @@ class CoordinatorRuntime(Generic[S, E]):
                 action()
 
         return self._loop.post(run)
+
+    def ask(self, read: Callable[[], R]) -> R | None:
+        """What `read` finds on the loop; None if the loop has stopped or is busy for long."""
+        return ask(self._loop.post, read)
 
     def every(self, interval_ms: int, check: Callable[[S, int], Decision[E]]) -> None:
         """Runs `check` on every active shard, every `interval_ms`."""

@@ -8,7 +8,7 @@ Not here: decisions (`shard.py`), their execution (`coordinator/`). Handlers do 
 the metadata cache: they check that topics exist, map topic ids, and fill in authorized operations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 from uuid import UUID
@@ -27,6 +27,7 @@ from embedkafka.group.calls import (
     SyncCall,
 )
 from embedkafka.group.classic.describe import describe, describe_error, describe_missing
+from embedkafka.group.classic.waits import MemberWait, waits_in
 from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.describe import describe_consumer, describe_consumer_error
 from embedkafka.group.consumer.heartbeat import (
@@ -112,12 +113,13 @@ class GroupService:
         self._overrides = overrides
         self._random = random
         self._live_members = live_members
+        self._timers = GroupTimers(parts, self._on_timer)
         host: ShardHost[GroupShard, TimerChange] = ShardHost(
             GROUP_METADATA_TOPIC,
             parts,
             leaders=leaders,
             new_shard=self._new_shard,
-            effects=GroupTimers(parts, self._on_timer),
+            effects=self._timers,
             is_bound_to_epoch=False,
             compression=config.offsets_topic_compression,
         )
@@ -324,6 +326,18 @@ class GroupService:
             return shard.forget_partitions(doomed)
 
         self.coordinator.post(partial(self.coordinator.decide_all, forget))
+
+    # Looking in
+
+    def waiting(self) -> list[tuple[MemberWait, float | None]]:
+        """Members of classic groups that wait for an answer, and until when."""
+        return self.coordinator.ask(lambda: list(self._waiting())) or []
+
+    def _waiting(self) -> Iterator[tuple[MemberWait, float | None]]:
+        for shard in self.coordinator.active_shards():
+            for group in shard.classic.groups.values():
+                for wait in waits_in(group):
+                    yield wait, self._timers.find_deadline_ms(shard.partition, wait.timer)
 
     # Administration
 

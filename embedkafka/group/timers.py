@@ -11,7 +11,7 @@ from functools import partial
 
 from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.decision import CancelTimer, SetTimer, TimerChange, TimerKey
-from embedkafka.runtime.scheduler import Cancellable
+from embedkafka.runtime.scheduler import TimedCall
 
 
 class GroupTimers:
@@ -20,7 +20,7 @@ class GroupTimers:
     def __init__(self, parts: CoordinatorParts, on_due: Callable[[int, TimerKey], None]) -> None:
         self._loop, self._timer = parts.loop, parts.timer
         self._on_due = on_due
-        self._running: dict[int, dict[TimerKey, Cancellable]] = {}
+        self._running: dict[int, dict[TimerKey, TimedCall]] = {}
 
     def carry_out(self, partition: int, shard: object, effect: TimerChange) -> None:
         running = self._running.setdefault(partition, {})
@@ -39,19 +39,24 @@ class GroupTimers:
         for key in list(running):
             self._stop(running, key)
 
-    def _start(self, partition: int, change: SetTimer) -> Cancellable:
-        ticket: list[Cancellable] = []
+    def find_deadline_ms(self, partition: int, key: TimerKey) -> float | None:
+        """When the timer is due, on the clock's monotonic time."""
+        task = self._running.get(partition, {}).get(key)
+        return None if task is None else task.deadline_ms
+
+    def _start(self, partition: int, change: SetTimer) -> TimedCall:
+        ticket: list[TimedCall] = []
         due = partial(self._deliver, partition, change.key, ticket)
         task = self._timer.add(change.delay_ms, partial(self._loop.post, due))
         ticket.append(task)
         return task
 
-    def _stop(self, running: dict[TimerKey, Cancellable], key: TimerKey) -> None:
+    def _stop(self, running: dict[TimerKey, TimedCall], key: TimerKey) -> None:
         task = running.pop(key, None)
         if task is not None:
             task.cancel()
 
-    def _deliver(self, partition: int, key: TimerKey, ticket: list[Cancellable]) -> None:
+    def _deliver(self, partition: int, key: TimerKey, ticket: list[TimedCall]) -> None:
         running = self._running.get(partition, {})
         if running.get(key) in ticket:
             del running[key]

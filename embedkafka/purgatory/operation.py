@@ -10,9 +10,23 @@ Not here: waking it (`purgatory.py`) and expiring it (`timer.py`).
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from embedkafka.runtime.locks import OPERATION_RANK, ranked_lock
-from embedkafka.runtime.scheduler import Cancellable
+from embedkafka.runtime.scheduler import TimedCall
+
+
+class Awaited(NamedTuple):
+    """What an operation still waits for under one key, at one moment."""
+
+    topic: str
+    partition: int | None
+    """None if the whole topic is meant."""
+    what: str
+    """In words, such as "broker 3, which is at 10 of 12"."""
+    brokers: tuple[int, ...] = ()
+    """The replicas that it waits for."""
 
 
 class DelayedOperation(ABC):
@@ -28,7 +42,7 @@ class DelayedOperation(ABC):
         self._decider: int | None = None
         self._completion_due = False
         self._try_again = False
-        self._timer_task: Cancellable | None = None
+        self._timer_task: TimedCall | None = None
 
     @abstractmethod
     def try_complete(self) -> bool:
@@ -43,6 +57,19 @@ class DelayedOperation(ABC):
 
     def on_expiration(self) -> None:  # noqa: B027  (optional: most operations only count)
         """Runs after `on_complete` when the operation timed out."""
+
+    def awaited(self) -> Iterator[Awaited]:
+        """What it waits for now, for reports; callable from any thread, without locks."""
+        return iter(())
+
+    def find_answer(self) -> object:
+        """The callback that gets the result, for reports, which look for its request."""
+        return None
+
+    @property
+    def deadline_ms(self) -> float | None:
+        """When it expires, on the clock's monotonic time; None if it does not."""
+        return None if self._timer_task is None else self._timer_task.deadline_ms
 
     @property
     def is_completed(self) -> bool:
@@ -95,7 +122,7 @@ class DelayedOperation(ABC):
         if self._timer_task is not None:
             self._timer_task.cancel()
 
-    def expire_with(self, task: Cancellable) -> None:
+    def expire_with(self, task: TimedCall) -> None:
         """Links the operation to the timer task that expires it."""
         self._timer_task = task
         if self.is_completed:  # completed before the task was known, so it is still scheduled

@@ -49,7 +49,11 @@ class Purgatory(Generic[Op]):
     @property
     def delayed(self) -> int:
         """Operations that are still waiting."""
-        return sum(not operation.is_completed for operation in self._operations())
+        return len(self.waiting())
+
+    def waiting(self) -> list[Op]:
+        """The operations that have not completed."""
+        return [operation for operation in self._operations() if not operation.is_completed]
 
     def try_complete_else_watch(self, operation: Op, keys: Collection[Hashable]) -> bool:
         """True if this call completed `operation`; otherwise it waits under each of `keys`."""

@@ -5,10 +5,10 @@ Invariants: `on_complete` answers exactly once, from the state at that moment.
 Not here: waking them (`waiters`), and the wire format of the answers (the handlers).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.purgatory.operation import DelayedOperation
+from embedkafka.purgatory.operation import Awaited, DelayedOperation
 from embedkafka.replica.deletion import DeletedRecords
 from embedkafka.replica.fetch import FetchParams, PartitionData, PartitionFetch
 from embedkafka.replica.partition.partition import Partition
@@ -50,6 +50,17 @@ class DelayedProduce(DelayedOperation):
         for topic_partition in self._pending:
             self._fail(topic_partition, ErrorCode.REQUEST_TIMED_OUT)
         self._on_done(self._responses)
+
+    def awaited(self) -> Iterator[Awaited]:
+        for topic_partition, required_offset in self._pending.copy().items():
+            try:
+                missing = self._require_partition(topic_partition).find_lacking(required_offset)
+            except ApiError:
+                continue  # it is about to fail
+            yield _missing(topic_partition, missing, f"of {required_offset}")
+
+    def find_answer(self) -> object:
+        return self._on_done
 
     def _find_ack(self, topic_partition: TopicPartition, required_offset: int) -> ErrorCode | None:
         try:
@@ -105,6 +116,15 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         self._on_done(self._read(self._params, self._partitions))
 
+    def awaited(self) -> Iterator[Awaited]:
+        least = self._params.min_bytes
+        size = f"{least} bytes of records" if least > 1 else "records"
+        for request in self._partitions:
+            yield Awaited(*request.topic_partition, f"{size} from {request.fetch_offset} on")
+
+    def find_answer(self) -> object:
+        return self._on_done
+
 
 class DelayedDeleteRecords(DelayedOperation):
     """Waits until every live replica has deleted the records."""
@@ -141,6 +161,27 @@ class DelayedDeleteRecords(DelayedOperation):
             self._settle(topic_partition, known._replace(error=ErrorCode.REQUEST_TIMED_OUT))
         self._on_done(self._results)
 
+    def awaited(self) -> Iterator[Awaited]:
+        for topic_partition, required_offset in self._pending.copy().items():
+            try:
+                partition = self._require_partition(topic_partition)
+            except ApiError:
+                continue  # it is about to fail
+            missing = partition.find_undeleted(required_offset)
+            yield _missing(topic_partition, missing, f"and has to delete up to {required_offset}")
+
+    def find_answer(self) -> object:
+        return self._on_done
+
     def _settle(self, topic_partition: TopicPartition, result: DeletedRecords) -> None:
         del self._pending[topic_partition]
         self._results[topic_partition] = result
+
+
+def _missing(topic_partition: TopicPartition, replicas: Mapping[BrokerId, int], to: str) -> Awaited:
+    """Replicas that are not where they have to be, and where they are."""
+    told = [
+        f"broker {broker}, which " + (f"is at {at} {to}" if at >= 0 else "has not fetched yet")
+        for broker, at in replicas.items()
+    ]
+    return Awaited(*topic_partition, " and ".join(told) or "more in-sync replicas", tuple(replicas))

@@ -9,12 +9,27 @@ Not here: timers; `purgatory.timer` posts to a loop when time is up.
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Final, Generic, TypeVar
 
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.threads import end_thread, start_thread
 
+_PATIENCE_S: Final = 2.0
+
 E = TypeVar("E")
+R = TypeVar("R")
+
+
+def ask(post: Callable[[Callable[[], None]], bool], read: Callable[[], R]) -> R | None:
+    """What `read` finds on the loop; None if the loop has stopped or is busy for long."""
+    found: SimpleQueue[R] = SimpleQueue()
+    if not post(lambda: found.put(read())):
+        return None
+    try:
+        return found.get(timeout=_PATIENCE_S)
+    except Empty:
+        return None
 
 
 class EventLoop(Generic[E]):

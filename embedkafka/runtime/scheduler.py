@@ -26,6 +26,15 @@ class Cancellable(Protocol):
         ...
 
 
+class TimedCall(Cancellable, Protocol):
+    """A callback of a `Timer`."""
+
+    @property
+    def deadline_ms(self) -> float:
+        """When it is due, on the clock's monotonic time."""
+        ...
+
+
 class Scheduler(Protocol):
     """Background work: once after a delay, or periodically. The work may block."""
 
@@ -43,7 +52,7 @@ class Scheduler(Protocol):
 class Timer(Protocol):
     """Callbacks that must not block: each delays the others."""
 
-    def add(self, delay_ms: float, callback: Callable[[], object]) -> Cancellable:
+    def add(self, delay_ms: float, callback: Callable[[], object]) -> TimedCall:
         """Runs `callback` once, `delay_ms` from now, on the timer's thread."""
         ...
 

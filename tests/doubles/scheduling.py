@@ -45,6 +45,7 @@ class ManualScheduler:
 
     def _push(self, task: "ManualTask", delay_ms: float) -> "ManualTask":
         due_ms = self._clock.monotonic_ms() + delay_ms
+        task.deadline_ms = due_ms
         heapq.heappush(self._heap, (due_ms, next(self._order), task))
         return task
 
@@ -55,6 +56,7 @@ class ManualTask:
     def __init__(self, run: Callable[[], object], period_ms: float | None) -> None:
         self.run = run
         self.period_ms = period_ms
+        self.deadline_ms = 0.0
         self.cancelled = False
 
     def cancel(self) -> bool:

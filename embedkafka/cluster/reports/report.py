@@ -32,6 +32,7 @@ from embedkafka.cluster.reports.request_lines import (
     topics_of,
 )
 from embedkafka.cluster.reports.troubles import Trouble, find_troubles, trouble_lines
+from embedkafka.cluster.reports.waits import find_waiting, waiting_lines
 from embedkafka.cluster.request_log import Mark
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ApiError
@@ -130,6 +131,8 @@ def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
     from_number = 0 if since is None else since.number
     requests = brokers.requests_at(listener).since(from_number)  # before our own
     topics = None if since is None and listener is None else topics_of(requests)
+    named = None if topics is None else topics | groups_of(requests)
+    waiting = find_waiting(brokers)  # likewise
     statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
     asked = ask(brokers, statuses, views)
     if listener is not None and topics is not None:
@@ -144,6 +147,7 @@ def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
     others = [seen for seen in requests if not seen.is_own]
     told = (
         ("held back", held_back(brokers, views, asked.transactions)),
+        ("waiting requests", waiting_lines(waiting, named)),
         ("groups", _groups(asked.groups, last_heartbeats(requests), age_ms)),
         ("open transactions", map(str, asked.transactions)),
         ("last records", _records(brokers, list(shown.values()))),

@@ -113,6 +113,22 @@ class LeaderState:
         ]
         return min([self._log.log_start_offset, *starts])
 
+    def find_lacking(self, required_offset: int) -> dict[BrokerId, int]:
+        """The in-sync replicas that do not have all records before this offset, and their ends."""
+        return {
+            follower.broker_id: follower.log_end_offset
+            for follower in self.followers.values()
+            if follower.broker_id in self._maximal_isr and follower.log_end_offset < required_offset
+        }
+
+    def find_undeleted(self, required_offset: int) -> dict[BrokerId, int]:
+        """The live replicas whose log starts before this offset, and where."""
+        return {
+            follower.broker_id: follower.log_start_offset
+            for follower in self.followers.values()
+            if self._is_eligible(follower.broker_id) and follower.log_start_offset < required_offset
+        }
+
     # -- followers
 
     def note_append(self, now_ms: float) -> None:

@@ -176,6 +176,18 @@ class Partition:
                 return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             return ErrorCode.NONE
 
+    def find_lacking(self, required_offset: int) -> dict[BrokerId, int]:
+        """The replicas that keep an acks=all append from being committed, and their ends."""
+        with self._lock:
+            leading = self._leading
+            return {} if leading is None else leading.find_lacking(required_offset)
+
+    def find_undeleted(self, required_offset: int) -> dict[BrokerId, int]:
+        """The live replicas whose log still starts before this offset, and where."""
+        with self._lock:
+            leading = self._leading
+            return {} if leading is None else leading.find_undeleted(required_offset)
+
     def delete_records(self, offset: int) -> tuple[int, int]:
         """Moves the log start to `offset`; -1 means the high watermark.
 

@@ -83,6 +83,7 @@ def find_coordinator(
             timeout_ms=_CREATION_WAIT_MS,
             topics=(topic,),
             metadata=broker.metadata,
+            what="its leaders",
             is_done=lambda snapshot, topic: snapshot.has_leaders(topic, 1),
             reply=reply,
         ),

@@ -120,6 +120,7 @@ def _reply_once_known(
         timeout_ms=max(0, int(deadline_ms - broker.clock.monotonic_ms())),
         topics=tuple(elected),
         metadata=broker.metadata,
+        what="its elected leaders",
         is_done=is_done,
         reply=on_end,
     )

@@ -81,7 +81,7 @@ def create_topics(
     def is_done(snapshot: MetadataSnapshot, name: str) -> bool:
         return snapshot.has_leaders(name, waits_for[name])
 
-    _wait(broker, waits_for, request.timeout_ms, is_done, reply)
+    _wait(broker, waits_for, request.timeout_ms, "its leaders", is_done, reply)
     return LATER
 
 
@@ -187,7 +187,7 @@ def create_partitions(
     def is_done(snapshot: MetadataSnapshot, name: str) -> bool:
         return snapshot.has_leaders(name, waits_for[name])
 
-    _wait(broker, waits_for, request.timeout_ms, is_done, reply)
+    _wait(broker, waits_for, request.timeout_ms, "its leaders", is_done, reply)
     return LATER
 
 
@@ -232,7 +232,7 @@ def delete_topics(
             )
         context.reply(DeleteTopicsResponse(responses=results))
 
-    _wait(broker, doomed, request.timeout_ms, deletions.is_done, reply)
+    _wait(broker, doomed, request.timeout_ms, "its deletion", deletions.is_done, reply)
     return LATER
 
 
@@ -323,6 +323,7 @@ def _wait(
     broker: "Broker",
     topics: Mapping[str, int],
     timeout_ms: int,
+    what: str,
     is_done: Callable[[MetadataSnapshot, str], bool],
     reply: Callable[[frozenset[str]], None],
 ) -> None:
@@ -334,6 +335,7 @@ def _wait(
         timeout_ms=timeout_ms,
         topics=tuple(topics),
         metadata=broker.metadata,
+        what=what,
         is_done=is_done,
         reply=reply,
     )

@@ -1,8 +1,8 @@
 """Requests that wait for this broker's metadata to show their effect."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
-from embedkafka.purgatory.operation import DelayedOperation
+from embedkafka.purgatory.operation import Awaited, DelayedOperation
 from embedkafka.server.metadata_cache import MetadataCache, MetadataSnapshot
 
 
@@ -15,12 +15,15 @@ class DelayedTopics(DelayedOperation):
         timeout_ms: int,
         topics: Collection[str],
         metadata: MetadataCache,
+        what: str,
         is_done: Callable[[MetadataSnapshot, str], bool],
         reply: Callable[[frozenset[str]], None],
     ) -> None:
         super().__init__(timeout_ms)
         self._topics = topics
         self._metadata = metadata
+        self.what = what
+        """What it waits for, in words."""
         self._is_done = is_done
         self._reply = reply
 
@@ -29,6 +32,13 @@ class DelayedTopics(DelayedOperation):
 
     def on_complete(self) -> None:
         self._reply(self._unfinished())
+
+    def awaited(self) -> Iterator[Awaited]:
+        for topic in sorted(self._unfinished()):
+            yield Awaited(topic, None, self.what)
+
+    def find_answer(self) -> object:
+        return self._reply
 
     def _unfinished(self) -> frozenset[str]:
         snapshot = self._metadata.snapshot

@@ -48,8 +48,9 @@ class ManualTimer:
     """Timers on a ManualClock."""
 
     class Task:
-        def __init__(self, callback: Event) -> None:
+        def __init__(self, callback: Event, deadline_ms: float) -> None:
             self.callback: Event | None = callback
+            self.deadline_ms = deadline_ms
 
         def cancel(self) -> None:
             self.callback = None
@@ -60,8 +61,8 @@ class ManualTimer:
         self.order = itertools.count()
 
     def add(self, delay_ms: float, callback: Event) -> Task:
-        task = self.Task(callback)
         due = self.clock.now_ms() + delay_ms
+        task = self.Task(callback, due)
         heapq.heappush(self.heap, (due, next(self.order), task))
         return task
 

@@ -21,7 +21,7 @@ class OneTimer:
 
 class Task:
     def __init__(self, delay_ms: float, callback: Callable[[], object]) -> None:
-        self.delay_ms = delay_ms
+        self.delay_ms = self.deadline_ms = delay_ms
         self.callback = callback
         self.is_cancelled = False
 
