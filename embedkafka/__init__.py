@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.request_log import Mark, SeenRequest
     from embedkafka.cluster.restoring.snapshot import Snapshot
     from embedkafka.cluster.test_case import EmbeddedKafkaTestCase
+    from embedkafka.controller.event_log import ControllerEvent
     from embedkafka.controller.state_change_log import StateChange
     from embedkafka.faults.disk import Disk
     from embedkafka.faults.injection import Faults, RequestFilter
@@ -70,6 +71,7 @@ _HOMES = {
     "ClusterConfig": "cluster.config",
     "ConfigError": "runtime.failures",
     "ConfigWarning": "runtime.failures",
+    "ControllerEvent": "controller.event_log",
     "DirectoryInUse": "runtime.failures",
     "Disk": "faults.disk",
     "EmbedKafkaError": "runtime.failures",
@@ -124,6 +126,7 @@ __all__ = [
     "ClusterConfig",
     "ConfigError",
     "ConfigWarning",
+    "ControllerEvent",
     "DirectoryInUse",
     "Disk",
     "EmbedKafkaError",

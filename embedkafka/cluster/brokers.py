@@ -22,6 +22,7 @@ from embedkafka.cluster.lifecycle.ensemble import Ensemble, MemoryEnsemble, Real
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, Incarnation
 from embedkafka.cluster.request_log import OWN_CLIENTS, RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
+from embedkafka.controller.event_log import ControllerEventLog
 from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.faults.disk import Disk, DiskFiles
 from embedkafka.faults.injection import Faults
@@ -110,6 +111,7 @@ class Brokers:
         self.warnings = BrokerWarnings(lambda: self.request_log.mark().number)
         self.warnings.start()
         self.state_change_log = StateChangeLog(lambda: self.request_log.mark().number)
+        self.controller_event_log = ControllerEventLog(lambda: self.request_log.mark().number)
         self._requests = RequestFaults(
             clock, failures, self.rng, source_of=lambda request: self.network.source_of(request)
         )
@@ -326,12 +328,20 @@ class Brokers:
         """Each broker's meter, which outlives it; the first call switches them on."""
         from embedkafka.server.meter import Meter  # most clusters need none
 
+        self.controller_event_log.start()
         for handle in self.all():
             if handle.id not in self._meters:
                 self._meters[handle.id] = Meter(self.clock, ignored=OWN_CLIENTS)
         for handle in self.running():
             handle.require_broker().meter = self._meters[handle.id]
         return self._meters
+
+    def settle_controllers(self) -> None:
+        """Returns when each controller has handled what happened until now."""
+        for handle in self.running():
+            controller = handle.require_broker().controller
+            if controller is not None:
+                controller.settle()
 
     def find_revoked(self) -> dict[BrokerId, frozenset[str]]:
         """The users whose passwords of PLAIN do not count, by broker."""
@@ -352,11 +362,12 @@ class Brokers:
     @property
     def has_meters(self) -> bool:
         """Whether they are switched on."""
-        return bool(self._meters)
+        return bool(self._meters) or self.controller_event_log.is_on
 
     def drop_meters(self) -> None:
         """Switches them off, and forgets what they have counted."""
         self._meters = {}
+        self.controller_event_log.stop()
         for handle in self.running():
             handle.require_broker().meter = None
 
@@ -391,6 +402,7 @@ class Brokers:
             live_members=self._live_members,
             auto_creation=self.auto_creation,
             state_change_log=self.state_change_log,
+            controller_event_log=self.controller_event_log,
         )
         broker.meter = self._meters.get(broker_id)
         broker.metadata.subscribe(self.on_change)

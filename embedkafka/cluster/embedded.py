@@ -36,6 +36,8 @@ from embedkafka.cluster.restoring.removal import removing_topics
 from embedkafka.cluster.restoring.reset import delete_topics, reset_cluster
 from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
+from embedkafka.controller.controller_state import KINDS
+from embedkafka.controller.event_log import ControllerEvent
 from embedkafka.controller.state_change_log import StateChange
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.names import parse_api, parse_error
@@ -43,6 +45,7 @@ from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.arguments import (
     MAX_INT32,
     require_int,
+    require_known,
     require_number,
     require_path,
     require_text,
@@ -557,6 +560,40 @@ class EmbeddedKafka:
             and (replicas or change.replica is None)
         ]
 
+    def controller_events(
+        self, kind: str | None = None, *, since: Mark | None = None
+    ) -> list[ControllerEvent]:
+        """What controllers did, event by event, with the wait in the queue and the time it took.
+
+            kafka.controller_events()
+            mark = kafka.mark()
+            kafka.topic("orders")
+            (created,) = kafka.controller_events("TopicChange", since=mark)
+
+        Events are recorded from the first call on, and cost nothing before. The last 50,000 are
+        kept, those of candidates for controller too.
+
+        Args:
+            kind: only events of this kind, by Kafka's name, such as "BrokerChange".
+            since: only events that ended after this mark.
+
+        Raises:
+            InvalidArgument: there is no such kind of event.
+            ClusterClosed: the cluster is not running.
+        """
+        if kind is not None:
+            require_known("kind of event", kind, KINDS)
+        mark = _require_mark(since)
+        brokers = self._require_brokers()
+        log = brokers.controller_event_log
+        log.start()
+        brokers.settle_controllers()
+        return [
+            event
+            for event in log.since(0 if mark is None else mark.number)
+            if kind in (None, event.kind)
+        ]
+
     def waiting(self) -> "list[WaitingRequest]":
         """The requests that brokers have not answered yet, what each waits for, and how long.
 
@@ -574,7 +611,7 @@ class EmbeddedKafka:
         return find_waiting(self._require_brokers())
 
     def mark(self) -> Mark:
-        """The present moment, for `requests(since=mark)` and `state_changes(since=mark)`."""
+        """The present moment, for `requests(since=mark)` and others that take it."""
         return self._require_brokers().request_log.mark()
 
     def client_config(

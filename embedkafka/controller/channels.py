@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from embedkafka.controller.event_log import ControllerEventLog
 from embedkafka.controller.ports import Connect
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.net.broker_channel import BrokerChannel
@@ -41,6 +42,7 @@ class ControllerChannels:
         on_response: OnResponse,
         clock: Clock,
         failures: Failures,
+        event_log: ControllerEventLog | None = None,
     ) -> None:
         self._controller_id = controller_id
         self._connect = connect
@@ -48,6 +50,8 @@ class ControllerChannels:
         self._on_response = on_response
         self._clock = clock
         self._failures = failures
+        self._event_log = event_log or ControllerEventLog()
+        self._posted_ms: dict[int, float] = {}
         self._channels: dict[int, Channel] = {}
         self._ending: list[Channel] = []
 
@@ -75,7 +79,13 @@ class ControllerChannels:
         if channel is None:
             _LOG.info("Broker %d is offline; dropped %s", outgoing.broker, outgoing.request)
         else:
+            if self._event_log.is_on:
+                self._posted_ms[id(outgoing)] = self._clock.monotonic_ms()
             channel.post(outgoing)
+
+    def queue_sizes(self) -> dict[int, int]:
+        """How many requests wait for each broker; callable from any thread."""
+        return {broker: channel.pending for broker, channel in self._channels.copy().items()}
 
     def close(self) -> None:
         """Ends every channel and waits for their threads."""
@@ -87,6 +97,8 @@ class ControllerChannels:
 
     def _deliver(self, endpoint: BrokerEndpoint, channel: Channel, outgoing: Outgoing) -> None:
         """Sends until the broker answers or is gone."""
+        if self._posted_ms:
+            self._note_sending(outgoing)
         while (connection := channel.connect(endpoint)) is not None:
             try:
                 response: ControlResponse = connection.call(outgoing.request, outgoing.version)
@@ -97,3 +109,9 @@ class ControllerChannels:
             else:
                 self._on_response(outgoing, response)
                 return
+
+    def _note_sending(self, outgoing: Outgoing) -> None:
+        posted_ms = self._posted_ms.pop(id(outgoing), None)
+        if posted_ms is not None:
+            queued_ms = self._clock.monotonic_ms() - posted_ms
+            self._event_log.note_sending(self._controller_id, outgoing.broker, queued_ms)

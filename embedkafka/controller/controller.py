@@ -25,11 +25,14 @@ Owner: the event loop owns everything except the numbers that other threads may 
 Not here: handling of events (`core`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from embedkafka.controller import events
 from embedkafka.controller.channels import ControllerChannels
+from embedkafka.controller.controller_state import ControllerState, kind_of
 from embedkafka.controller.core import ControllerConfig, ControllerCore
+from embedkafka.controller.event_log import ControllerEventLog, Question, QueuedEvent
 from embedkafka.controller.events import (
     ElectionReply,
     ElectionTrigger,
@@ -43,7 +46,7 @@ from embedkafka.controller.ports import Connect
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.runtime.clock import Clock
-from embedkafka.runtime.event_loop import EventLoop
+from embedkafka.runtime.event_loop import EventLoop, ask
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.scheduler import Scheduler
@@ -51,6 +54,8 @@ from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerInfo
 from embedkafka.zk.retrying import RetryingStore
 from embedkafka.zk.store import SessionState
+
+R = TypeVar("R")
 
 
 class Controller:
@@ -68,10 +73,15 @@ class Controller:
         scheduler: Scheduler,
         connect: Connect,
         state_change_log: StateChangeLog | None = None,
+        event_log: ControllerEventLog | None = None,
     ) -> None:
+        self._clock = clock
+        self._event_log = event_log or ControllerEventLog()
+        self.state = ControllerState.IDLE
+        """What it does now, while events are recorded."""
         self._store = RetryingStore(zk.store)
         self._stopping = False
-        self._loop: EventLoop[Event] = EventLoop(
+        self._loop: EventLoop[Event | QueuedEvent | Question] = EventLoop(
             f"ek-b{broker.id}-controller", self._handle, failures
         )
         listener = config.control_plane_listener or config.inter_broker_listener
@@ -84,6 +94,7 @@ class Controller:
                 on_response=self._on_response,
                 clock=clock,
                 failures=failures,
+                event_log=self._event_log,
             )
 
         self._core = ControllerCore(
@@ -93,7 +104,7 @@ class Controller:
             config,
             channels=open_channels,
             scheduler=scheduler,
-            post=self._loop.post,
+            post=self._post,
             state_change_log=state_change_log,
         )
 
@@ -116,11 +127,23 @@ class Controller:
         """This broker's epoch; renewing a lost session changes it."""
         return self._core.broker_epoch
 
+    @property
+    def queue_size(self) -> int:
+        """How many events wait."""
+        return self._loop.pending
+
+    def settle(self) -> None:
+        """Returns when the events that wait now are handled, unless that takes long."""
+        self._ask(lambda: None)
+
+    def _ask(self, read: Callable[[], R]) -> R | None:
+        return ask(lambda answer: self._loop.post(Question(answer)), read)
+
     def start(self) -> None:
         """Starts to take part in controller elections."""
         self._store.on_session_change(self._on_session)
         self._loop.start()
-        self._loop.post(events.Startup())
+        self._post(events.Startup())
 
     def stop(self) -> None:
         """Ends the thread and the channels; closing the broker's session removes `/controller`."""
@@ -159,7 +182,7 @@ class Controller:
 
     def take_control(self) -> None:
         """Replaces the current controller, if that is another broker."""
-        self._loop.post(events.TakeControl())
+        self._post(events.TakeControl())
 
     def controlled_shutdown(self, broker: int, broker_epoch: int, reply: ShutdownReply) -> None:
         """Moves leaders off `broker`; replies with the partitions that it still leads."""
@@ -170,22 +193,47 @@ class Controller:
 
         The controller keeps the default, and reads a topic's setting from ZooKeeper when needed.
         """
-        self._loop.post(events.UncleanLeaderElectionEnable(topic, enabled))
+        self._post(events.UncleanLeaderElectionEnable(topic, enabled))
 
     def _submit(self, event: Event) -> None:
-        if not self._loop.post(event):
+        if not self._post(event):
             events.refuse(event)
 
-    def _handle(self, event: Event) -> None:
+    def _post(self, event: Event) -> bool:
+        if not self._event_log.is_on:
+            return self._loop.post(event)
+        return self._loop.post(QueuedEvent(event, self._clock.monotonic_ms()))
+
+    def _handle(self, event: Event | QueuedEvent | Question) -> None:
         self._loop.assert_inside()
+        if isinstance(event, QueuedEvent):
+            self._handle_timed(event)
+        elif isinstance(event, Question):
+            event.answer()
+        else:
+            self._handle_one(event)
+
+    def _handle_timed(self, queued: QueuedEvent) -> None:
+        started_ms = self._clock.monotonic_ms()
+        self.state = kind_of(queued.event).state
+        try:
+            self._handle_one(queued.event)
+        finally:
+            self.state = ControllerState.IDLE
+            ended_ms = self._clock.monotonic_ms()
+            self._event_log.note(
+                self._core.broker.id, self.epoch, queued, started_ms=started_ms, ended_ms=ended_ms
+            )
+
+    def _handle_one(self, event: Event) -> None:
         if self._stopping:
             events.refuse(event)
         else:
             self._core.handle(event)
 
     def _on_response(self, sent: Outgoing, response: ControlResponse) -> None:
-        self._loop.post(events.ResponseReceived(sent, response))
+        self._post(events.ResponseReceived(sent, response))
 
     def _on_session(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
-            self._loop.post(events.SessionLost())
+            self._post(events.SessionLost())

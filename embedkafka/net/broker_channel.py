@@ -67,6 +67,11 @@ class BrokerChannel(Generic[E, R]):
         self._connection: BrokerConnection | None = None
         self._endpoint: E | None = None
 
+    @property
+    def pending(self) -> int:
+        """How many requests wait."""
+        return len(self._queue)
+
     def post(self, request: R) -> bool:
         """Queues `request`; False after `end`, when it will not be handled."""
         with self._condition:

@@ -45,6 +45,11 @@ class EventLoop(Generic[E]):
         self._waiting = False
         self._thread: threading.Thread | None = None
 
+    @property
+    def pending(self) -> int:
+        """How many events wait."""
+        return len(self._events)
+
     def start(self) -> None:
         self._thread = start_thread(self.name, self._run, self._failures)
 

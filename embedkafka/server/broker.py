@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.controller.controller import Controller
+from embedkafka.controller.event_log import ControllerEventLog
 from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.consumer.live_members import LiveMembers
@@ -176,12 +177,14 @@ class Broker:
         live_members: LiveMembers | None = None,
         auto_creation: AutoCreation | None = None,
         state_change_log: StateChangeLog | None = None,
+        controller_event_log: ControllerEventLog | None = None,
     ) -> None:
         """Calls `on_halt`, on any thread, when the last log directory has failed.
 
         Kafka ends its process then; the owner of this broker should end it too. Brokers whose clock
         can be moved share their `ages`, brokers that can be emptied their `live_members` and
-        `auto_creation`, and the brokers of one process their `state_change_log`.
+        `auto_creation`, and the brokers of one process their `state_change_log` and
+        `controller_event_log`.
         """
         self.id = spec.id
         self.spec = spec
@@ -199,6 +202,7 @@ class Broker:
         self._live_members = live_members or LiveMembers()
         self.auto_creation = auto_creation or AutoCreation()
         self._state_change_log = state_change_log
+        self._controller_event_log = controller_event_log
         self._on_halt = on_halt
         self._zk_store = store
         self.zk = KafkaZk(store, clock)
@@ -317,6 +321,7 @@ class Broker:
             scheduler=self._background,
             connect=self._connect,
             state_change_log=self._state_change_log,
+            event_log=self._controller_event_log,
         )
 
     def stand_for_election(self) -> None:

@@ -150,6 +150,11 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.state_changes(partition=-1), "partition must be .* got -1"),
         (lambda kafka: kafka.state_changes(since=1), "since must be"),
     ],
+    EmbeddedKafka.controller_events: [
+        (lambda kafka: kafka.controller_events(1), "the kind of event must be text"),
+        (lambda kafka: kafka.controller_events("BrokerChanged"), "did you mean BrokerChange"),
+        (lambda kafka: kafka.controller_events(since=1), "since must be"),
+    ],
     EmbeddedKafka.requests: [
         (lambda kafka: kafka.requests("fetsh"), r"no Kafka API 'FETSH': did you mean FETCH\?"),
         (lambda kafka: kafka.requests("OffsetFetsh"), r"did you mean OFFSET_FETCH\?"),
