@@ -68,6 +68,7 @@ TEST_DEFAULTS: Final[Mapping[str, object]] = {
     "transaction.state.log.num.partitions": 5,
     "zookeeper.session.timeout.ms": 300,  # how soon a killed broker is noticed
     "replica.lag.time.max.ms": 500,
+    "internal.isr.change.linger.ms": 10,  # how soon other brokers' metadata show an ISR
     "replica.fetch.backoff.ms": 50,
     "controlled.shutdown.retry.backoff.ms": 200,  # retries outlast the session of a dead controller
     "leader.imbalance.check.interval.seconds": 5,

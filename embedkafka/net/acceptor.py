@@ -28,6 +28,9 @@ Later = Callable[[float, Callable[[], None]], None]
 class ConnectionOwner(Protocol):
     """A processor, as the acceptor sees it. Callable from any thread."""
 
+    @property
+    def has_room(self) -> bool: ...
+
     def adopt(self, stream: Stream, *, listener: str, number: int) -> None: ...
 
 
@@ -48,6 +51,7 @@ class Acceptor:
         self._quota = quota
         self._encrypt = encrypt
         self._numbers = itertools.count()
+        self._turns = itertools.count()
         self._held: set[Stream] = set()
 
     def accept(self, now_ms: float, when_room: Callable[[], None], later: Later) -> float | None:
@@ -94,10 +98,16 @@ class Acceptor:
         if self._quota.admit(stream.peer_host, self.name):
             if self._encrypt is not None:
                 stream = self._encrypt(stream)
-            number, owners = next(self._numbers), self.owners
-            owners[number % len(owners)].adopt(stream, listener=self.name, number=number)
+            self._next_owner().adopt(stream, listener=self.name, number=next(self._numbers))
             return
         _LOG.warning(
             "%s refused %s: too many connections from that address", self.name, stream.peer
         )
         stream.close()
+
+    def _next_owner(self) -> ConnectionOwner:
+        """The next processor with room; the first of a plane always has, for it runs this."""
+        owners = self.owners
+        while not (owner := owners[next(self._turns) % len(owners)]).has_room:
+            pass
+        return owner

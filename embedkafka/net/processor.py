@@ -49,6 +49,9 @@ _DRAIN_TURN_S: Final = 0.1
 # No event announces free descriptors, so an acceptor that ran out tries again after this.
 _REST_MS: Final = 50.0
 
+# As many new connections as Kafka's processors queue. A busy one leaves the next to the others.
+_MOST_ADOPTED: Final = 20
+
 _HINT_INTERVAL_MS: Final = 60_000
 _INTRODUCTION_BYTES: Final = 512
 
@@ -101,7 +104,6 @@ class Processor:
         self._resumed.set()
         self._acceptors: list[Acceptor] = []
         self._resting: dict[Acceptor, float] = {}
-        # Bounded by the quota on connections. Kafka's queue holds 20, and then the acceptor waits.
         self._adopted: deque[tuple[Stream, str, int]] = deque()
         self._channels: set[Channel] = set()
         self._serving: Channel | None = None
@@ -155,6 +157,11 @@ class Processor:
             channel.stream.abort()
 
     # Called from any thread.
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the next connection should come here; connections of its own thread should."""
+        return self._is_inside or len(self._adopted) < _MOST_ADOPTED
 
     def adopt(self, stream: Stream, *, listener: str, number: int) -> None:
         """Takes over an admitted connection."""

@@ -9,7 +9,8 @@ class ReplicaConfig:
 
     `truncates_on_fetch` is Kafka's behaviour since 2.7: leaders detect a diverging follower when it
     fetches. Without it, followers first request the end of their last epoch, as those of Kafka 2.0
-    to 2.6; `inter.broker.protocol.version` chooses.
+    to 2.6; `inter.broker.protocol.version` chooses. `isr_change_linger_ms` is how long no set may
+    change before leaders announce changes to the controller.
     """
 
     lag_time_max_ms: int = 30_000
@@ -21,6 +22,7 @@ class ReplicaConfig:
     high_watermark_checkpoint_interval_ms: int = 5_000
     selector_class: str | None = None
     truncates_on_fetch: bool = True
+    isr_change_linger_ms: int = 5_000
     producer_purge_interval_requests: int = 1_000
     fetch_purge_interval_requests: int = 1_000
     delete_records_purge_interval_requests: int = 1

@@ -22,25 +22,33 @@ from embedkafka.zk.store import NoNode, ZkError
 
 _LOG = logging.getLogger(__name__)
 
-NOTIFY_DELAY_MS = 10
-"""Changes within this time share one notification. Kafka waits up to 2.5 s; tests should not."""
+_MOST_LINGERS = 12
+"""Announces changes after this many lingers, though others follow: Kafka's 60 s, of 5 s each."""
 
 RETRY_MS = 100
-"""The delay before an unanswered proposal is written again."""
+"""The delay before an unanswered proposal or announcement is written again."""
 
 
 class IsrUpdates:
     """Writes proposals to the store and completes the requests that the new set allows."""
 
     def __init__(
-        self, hosted: HostedPartitions, waiters: Waiters, store: IsrStore, scheduler: Scheduler
+        self,
+        hosted: HostedPartitions,
+        waiters: Waiters,
+        store: IsrStore,
+        scheduler: Scheduler,
+        *,
+        linger_ms: int,
     ) -> None:
         self._hosted = hosted
         self._waiters = waiters
         self._store = store
         self._scheduler = scheduler
         self._lock = ranked_lock("isr updates", LEAF_RANK)
+        self._linger_ms = linger_ms
         self._unannounced: set[TopicPartition] = set()
+        self._is_quiet = True
         self.shrinks = self.expands = 0  # stored changes; the background thread makes them all
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None:
@@ -58,7 +66,6 @@ class IsrUpdates:
             proposal = partition.propose_shrink() or partition.propose_expansion()
             if proposal is not None:
                 self._write(partition, proposal)
-        self._notify()  # announcements that failed earlier
 
     def on_brokers_changed(self) -> None:
         """Proposes followers that caught up before this broker knew that they are alive."""
@@ -136,8 +143,21 @@ class IsrUpdates:
         with self._lock:
             first = not self._unannounced
             self._unannounced.add(topic_partition)
+        self._is_quiet = False
         if first:
-            self._scheduler.once("notify-isr-change", NOTIFY_DELAY_MS, self._notify)
+            self._linger(_MOST_LINGERS)
+
+    def _linger(self, times: int) -> None:
+        """Announces once nothing has changed for the linger time, or after so many `times`."""
+
+        def look() -> None:
+            if self._is_quiet or times == 1:
+                self._notify()
+            else:
+                self._linger(times - 1)
+
+        self._is_quiet = True
+        self._scheduler.once("notify-isr-change", self._linger_ms, look)
 
     def _notify(self) -> None:
         with self._lock:
@@ -150,3 +170,4 @@ class IsrUpdates:
             _LOG.warning("Announcing the in-sync replicas of %s later: %r", changed, error)
             with self._lock:
                 self._unannounced.update(changed)
+            self._scheduler.once("notify-isr-change again", RETRY_MS, self._notify)

@@ -55,7 +55,13 @@ class ReplicaManager:
         self.follower_quota = _quota(config, clock)
         self.hosted = HostedPartitions(broker_id, ports.metadata)
         self.waiters = Waiters(config, timer, failures)
-        self.isr_updates = IsrUpdates(self.hosted, self.waiters, ports.isr_store, scheduler)
+        self.isr_updates = IsrUpdates(
+            self.hosted,
+            self.waiters,
+            ports.isr_store,
+            scheduler,
+            linger_ms=config.isr_change_linger_ms,
+        )
         self.fetchers = FetcherManager(
             broker_id,
             leaders,

@@ -348,6 +348,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "replica.high.watermark.checkpoint.interval.ms": replicas(
         "high_watermark_checkpoint_interval_ms"
     ),
+    "internal.isr.change.linger.ms": replicas("isr_change_linger_ms"),
     "replica.lag.time.max.ms": replicas("lag_time_max_ms"),
     "replica.selector.class": lambda broker: (
         f"org.apache.kafka.common.replica.{type(broker.replicas.reads._selector).__name__}"

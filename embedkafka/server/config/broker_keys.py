@@ -173,6 +173,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         int_key("group.max.session.timeout.ms", 1_800_000),
         int_key("group.max.size", MAX_INT, at_least(1)),
         int_key("group.min.session.timeout.ms", 6000),
+        int_key("internal.isr.change.linger.ms", 5000, at_least(1)),
         string_key("inter.broker.protocol.version", "3.9-IV0", _release),
         int_key("kafka.metrics.polling.interval.secs", 10, at_least(1)),
         list_key("kafka.metrics.reporters", (), distinct),

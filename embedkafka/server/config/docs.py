@@ -108,6 +108,9 @@ BROKER_DOCS: Final[Mapping[str, str]] = {
     "group.max.size": "The most members a classic group may have.",
     "group.min.session.timeout.ms": "The smallest session timeout a classic member may ask for.",
     "inter.broker.listener.name": "The listener that brokers use among themselves.",
+    "internal.isr.change.linger.ms": (
+        "How long no ISR may change before a leader announces changes; Kafka's is fixed."
+    ),
     "inter.broker.protocol.version": "The release whose protocol brokers use. Below 2.7, followers "
     "ask where their epoch ends (OffsetForLeaderEpoch) before they fetch; it decides nothing else.",
     "leader.imbalance.check.interval.seconds": "How often the controller checks leader balance.",

@@ -144,6 +144,7 @@ def replica_config(config: BrokerConfig) -> ReplicaConfig:
             "replica.high.watermark.checkpoint.interval.ms"
         ),
         selector_class=config.text("replica.selector.class") or None,
+        isr_change_linger_ms=config.integer("internal.isr.change.linger.ms"),
         truncates_on_fetch=parse_release(config.text("inter.broker.protocol.version"))
         >= _TRUNCATION_ON_FETCH,
         producer_purge_interval_requests=config.integer(

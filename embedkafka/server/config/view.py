@@ -6,6 +6,7 @@ the static one, Kafka's default. The strongest is the value's source.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from typing import Final
 
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.config.broker import BrokerConfig, find_broker_key, find_inert_in
@@ -23,6 +24,10 @@ from embedkafka.server.config.group import GROUP_KEYS, broker_key
 from embedkafka.server.config.topic import broker_default
 from embedkafka.server.config.topic_keys import HIDDEN, SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY
+
+
+_INTERNAL: Final = "internal."
+"""Begins the names of settings that Kafka's brokers do not have, and so do not show."""
 
 
 class ConfigSource(IntEnum):
@@ -110,7 +115,7 @@ def broker_entries(config: DynamicConfig) -> Iterator[ConfigEntry]:
             if name in given:
                 yield _given_entry(name, layers)
             continue
-        if name in _RUN_TIME and name not in given:
+        if name.startswith(_INTERNAL) or (name in _RUN_TIME and name not in given):
             continue
         yield _entry(
             key,

@@ -46,6 +46,7 @@ TUNED_HEAD = """
 
 Kafka's defaults suit clusters that run for years; these suit clusters that live for seconds. They
 are ordinary static broker settings: DescribeConfigs shows them, and `config={...}` sets them back.
+Kafka has no setting for one of them, `internal.isr.change.linger.ms`: its value is in Kafka's code.
 
 """
 
@@ -56,6 +57,7 @@ TUNED: Mapping[str, str] = {
     "group.consumer.min.heartbeat.interval.ms": "allows the interval above",
     "group.initial.rebalance.delay.ms": "a group does not wait for members that never come",
     "group.min.session.timeout.ms": "tests may ask for short sessions",
+    "internal.isr.change.linger.ms": "metadata show a changed ISR sooner",
     "leader.imbalance.check.interval.seconds": "leaders return to preferred replicas sooner",
     "log.initial.task.delay.ms": "retention spares old timestamps that a test writes on purpose",
     "num.io.threads": "network threads run requests themselves: no hand-over between threads",

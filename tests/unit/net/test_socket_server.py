@@ -866,3 +866,29 @@ def test_a_server_takes_its_port_back_at_once(bench: Bench, end: str) -> None:
         getattr(server, end)()
         with connect(bench.serve(echo, port=port)) as again:
             assert again.ask(b"x") == b"re:x"
+
+
+def test_connections_go_past_a_processor_that_has_twenty_waiting(bench: Bench) -> None:
+    answered, stuck, held = Inbox(), threading.Event(), threading.Event()
+
+    def handle(request: Request) -> None:
+        if bytes(request.frame) == b"hold":
+            stuck.set()
+            assert held.wait(WAIT_S)
+        answered(request)
+        request.reply([request.frame])
+
+    server = bench.serve(handle, threads=2)
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(connect(server)) for _ in range(2))
+        assert first.ask(b"a") == b"a"
+        stack.callback(held.set)
+        second.send(b"hold")
+        assert stuck.wait(WAIT_S)
+        peers = [stack.enter_context(connect(server)) for _ in range(60)]
+        for peer in peers:
+            peer.send(b"x")
+        for _ in range(41):  # the first one's, and those of all but twenty
+            answered.next()
+        held.set()
+        assert {peer.receive() for peer in peers} == {b"x"}

@@ -12,7 +12,6 @@ from embedkafka.records.builder import build_batch
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import FetchParams, PartitionFetch
 from embedkafka.replica.following.fetcher import FollowState
-from embedkafka.replica.isr_updates import NOTIFY_DELAY_MS
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from tests.doubles.replica_cluster import Fetched, Produced, ReplicaCluster
@@ -20,6 +19,7 @@ from tests.doubles.replica_cluster import Fetched, Produced, ReplicaCluster
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 LAG_MS = 30_000
+LINGER_MS = 5_000
 
 
 def marks(cluster: ReplicaCluster) -> dict[int, int]:
@@ -276,7 +276,8 @@ def test_follower_that_catches_up_joins_the_set_and_the_controller_hears(
     cluster[1].produce("a", acks=1)
     cluster.settle()
     assert sorted(cluster[1].partition().isr) == [1, 2, 3]
-    cluster.pass_time(10)
+    cluster.pass_time(LINGER_MS)
+    cluster.pass_time(LINGER_MS)
     assert set(cluster.store.notified) == {TP}
     assert cluster.store.versions[TP] == 2
 
@@ -285,7 +286,7 @@ def test_controller_hears_of_a_single_change(cluster: ReplicaCluster) -> None:
     cluster.elect(1, isr=[1, 2])
     cluster.settle()
     assert cluster[1].partition().isr == (1, 2, 3)
-    cluster.pass_time(10)
+    cluster.pass_time(LINGER_MS)
     assert cluster.store.notified == [TP]
 
 
@@ -416,8 +417,26 @@ def test_the_controller_is_told_soon_of_every_change(cluster: ReplicaCluster, co
         cluster.elect(1, [1, 2], of=tp, isr=[1])
     cluster.settle()
     assert cluster.store.notified == []
-    cluster.pass_time(NOTIFY_DELAY_MS)
+    cluster.pass_time(LINGER_MS)
+    cluster.pass_time(LINGER_MS)
     assert cluster.store.notified == changed, "each once"
+
+
+def test_announcements_wait_until_sets_stay_as_they_are_but_not_for_ever(
+    cluster: ReplicaCluster,
+) -> None:
+    changing = [TopicPartition("orders", n) for n in range(30)]
+    told = []
+    for tp in changing:
+        cluster.elect(1, [1, 2], of=tp, isr=[1])
+        cluster.settle()
+        cluster.pass_time(LINGER_MS // 2)
+        told.append(len(cluster.store.notified))
+    assert told[:20] == [0] * 20
+    assert told[-1] > 20
+    cluster.pass_time(LINGER_MS)
+    cluster.pass_time(LINGER_MS)
+    assert cluster.store.notified == changing
 
 
 def test_the_controller_is_told_later_when_the_store_was_lost_in_between(
