@@ -35,12 +35,21 @@ class PartitionState(Enum):
 
 _NEW, _ONLINE, _OFFLINE, _NON_EXISTENT = PartitionState
 
-PREDECESSORS: Final[Mapping[PartitionState, frozenset[PartitionState]]] = {
-    _NEW: frozenset({_NON_EXISTENT}),
-    _ONLINE: frozenset({_NEW, _ONLINE, _OFFLINE}),
-    _OFFLINE: frozenset({_NEW, _ONLINE, _OFFLINE}),
-    _NON_EXISTENT: frozenset({_OFFLINE}),
+PREDECESSORS: Final[Mapping[PartitionState, Mapping[PartitionState, str]]] = {
+    _NEW: {_NON_EXISTENT: "topic created, or given more partitions"},
+    _ONLINE: {
+        _NEW: "first leader elected",
+        _ONLINE: "leadership moved on purpose",
+        _OFFLINE: "another replica elected, or the leader returned",
+    },
+    _OFFLINE: {
+        _NEW: "topic deleted before it had a leader",
+        _ONLINE: "leader lost, or topic deleted",
+        _OFFLINE: "topic deleted while leaderless",
+    },
+    _NON_EXISTENT: {_OFFLINE: "topic deletion begun"},
 }
+"""The states that may come before each state, and the event that makes the move."""
 
 
 class IllegalMove(Exception):

@@ -34,15 +34,29 @@ class ReplicaState(Enum):
 
 _NEW, _ONLINE, _OFFLINE, _STARTED, _SUCCESSFUL, _INELIGIBLE, _NON_EXISTENT = ReplicaState
 
-PREDECESSORS: Final[Mapping[ReplicaState, frozenset[ReplicaState]]] = {
-    _NEW: frozenset({_NON_EXISTENT}),
-    _ONLINE: frozenset({_NEW, _ONLINE, _OFFLINE, _INELIGIBLE}),
-    _OFFLINE: frozenset({_NEW, _ONLINE, _OFFLINE, _INELIGIBLE}),
-    _STARTED: frozenset({_OFFLINE}),
-    _SUCCESSFUL: frozenset({_STARTED}),
-    _INELIGIBLE: frozenset({_OFFLINE, _STARTED}),
-    _NON_EXISTENT: frozenset({_SUCCESSFUL}),
+PREDECESSORS: Final[Mapping[ReplicaState, Mapping[ReplicaState, str]]] = {
+    _NEW: {_NON_EXISTENT: "partition created, or replica added"},
+    _ONLINE: {
+        _NEW: "partition has a leader, or the reassignment completes",
+        _ONLINE: "state sent again",
+        _OFFLINE: "broker returned",
+        _INELIGIBLE: "broker returned, topic kept",
+    },
+    _OFFLINE: {
+        _NEW: "broker lost, or replica unwanted",
+        _ONLINE: "broker lost or shut down, disk lost, or replica unwanted",
+        _OFFLINE: "broker lost after its shutdown",
+        _INELIGIBLE: "deletion tried again",
+    },
+    _STARTED: {_OFFLINE: "deletion sent"},
+    _SUCCESSFUL: {_STARTED: "log deleted"},
+    _INELIGIBLE: {
+        _OFFLINE: "broker lost before the deletion",
+        _STARTED: "deletion failed, or broker lost",
+    },
+    _NON_EXISTENT: {_SUCCESSFUL: "all live replicas deleted"},
 }
+"""The states that may come before each state, and the event that makes the move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,16 +50,26 @@ _SETTLED: Final = frozenset({TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.
 STATES_BY_NUMBER: Final[Mapping[int, TxnState]] = {state.value: state for state in TxnState}
 STATES_BY_LABEL: Final[Mapping[str, TxnState]] = {state.label: state for state in TxnState}
 
-PREDECESSORS: Final[Mapping[TxnState, frozenset[TxnState]]] = {
-    TxnState.EMPTY: _SETTLED,
-    TxnState.ONGOING: _SETTLED | {TxnState.ONGOING},
-    TxnState.PREPARE_COMMIT: frozenset({TxnState.ONGOING}),
-    TxnState.PREPARE_ABORT: _SETTLED | {TxnState.ONGOING, TxnState.PREPARE_EPOCH_FENCE},
-    TxnState.COMPLETE_COMMIT: frozenset({TxnState.PREPARE_COMMIT}),
-    TxnState.COMPLETE_ABORT: frozenset({TxnState.PREPARE_ABORT}),
-    TxnState.DEAD: _SETTLED,
-    TxnState.PREPARE_EPOCH_FENCE: frozenset({TxnState.ONGOING}),
+_INITIALIZED: Final = dict.fromkeys(_SETTLED, "InitProducerId")
+_BEGUN: Final = dict.fromkeys(_SETTLED, "first partition added")
+_UNSEEN: Final = dict.fromkeys(_SETTLED, "abort of a transaction that never arrived")
+_UNUSED: Final = dict.fromkeys(_SETTLED, "transactional id expired")
+
+PREDECESSORS: Final[Mapping[TxnState, Mapping[TxnState, str]]] = {
+    TxnState.EMPTY: _INITIALIZED,
+    TxnState.ONGOING: {**_BEGUN, TxnState.ONGOING: "partition added"},
+    TxnState.PREPARE_COMMIT: {TxnState.ONGOING: "EndTxn commits"},
+    TxnState.PREPARE_ABORT: {
+        **_UNSEEN,
+        TxnState.ONGOING: "EndTxn aborts",
+        TxnState.PREPARE_EPOCH_FENCE: "abort prepared under the new epoch",
+    },
+    TxnState.COMPLETE_COMMIT: {TxnState.PREPARE_COMMIT: "all markers written"},
+    TxnState.COMPLETE_ABORT: {TxnState.PREPARE_ABORT: "all markers written"},
+    TxnState.DEAD: _UNUSED,
+    TxnState.PREPARE_EPOCH_FENCE: {TxnState.ONGOING: "InitProducerId, or time up"},
 }
+"""The states that may come before each state, and the event that makes the move."""
 
 EXPIRABLE: Final = _SETTLED
 """States in which an unused transactional id may be deleted."""

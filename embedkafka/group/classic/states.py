@@ -34,23 +34,27 @@ class ClassicGroupState(Enum):
     DEAD = "Dead"
 
 
-PREDECESSORS: Final[Mapping[ClassicGroupState, frozenset[ClassicGroupState]]] = {
-    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
-    ClassicGroupState.PREPARING_REBALANCE: frozenset(
-        {ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY}
-    ),
-    ClassicGroupState.COMPLETING_REBALANCE: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
-    ClassicGroupState.STABLE: frozenset({ClassicGroupState.COMPLETING_REBALANCE}),
-    ClassicGroupState.DEAD: frozenset(
-        {
-            ClassicGroupState.STABLE,
-            ClassicGroupState.PREPARING_REBALANCE,
-            ClassicGroupState.COMPLETING_REBALANCE,
-            ClassicGroupState.EMPTY,
-            ClassicGroupState.DEAD,
-        }
-    ),
+_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = ClassicGroupState
+_UNLOADED: Final = "coordinator moved"
+
+PREDECESSORS: Final[Mapping[ClassicGroupState, Mapping[ClassicGroupState, str]]] = {
+    _EMPTY: {_PREPARING: "last member gone"},
+    _PREPARING: {
+        _STABLE: "member joined, left or failed",
+        _COMPLETING: "member joined, left or failed",
+        _EMPTY: "first member joined",
+    },
+    _COMPLETING: {_PREPARING: "all members joined, or time up"},
+    _STABLE: {_COMPLETING: "assignment stored"},
+    _DEAD: {
+        _STABLE: _UNLOADED,
+        _PREPARING: _UNLOADED,
+        _COMPLETING: _UNLOADED,
+        _EMPTY: "group deleted or expired, or coordinator moved",
+        _DEAD: _UNLOADED,
+    },
 }
+"""The states that may come before each state, and the event that makes the move."""
 
 
 class IllegalGroupTransition(AssertionError):

@@ -25,7 +25,6 @@ from embedkafka.server.config.topic import broker_default
 from embedkafka.server.config.topic_keys import HIDDEN, SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY
 
-
 _INTERNAL: Final = "internal."
 """Begins the names of settings that Kafka's brokers do not have, and so do not show."""
 

@@ -8,6 +8,7 @@ from tests.tidy.pages import (
     authorization,
     command,
     compatibility,
+    flows,
     plugin,
     settings,
     shown_files,
@@ -19,10 +20,12 @@ DOCS = ROOT / "docs"
 
 GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "compatibility.md": compatibility.render,
+    DOCS / "flows.md": flows.render,
     DOCS / "states.md": states.render,
     DOCS / "how-to" / "ci.md": partial(shown_files.render, DOCS / "how-to" / "ci.md"),
     DOCS / "reference" / "authorization.md": authorization.render,
     DOCS / "reference" / "command.md": command.render,
     DOCS / "reference" / "pytest.md": plugin.render,
     DOCS / "reference" / "settings.md": settings.render,
+    **flows.pictures(DOCS / "assets" / "flows"),
 }

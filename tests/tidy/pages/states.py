@@ -1,6 +1,6 @@
 """docs/states.md: diagrams of the state machines, drawn from their tables."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -11,15 +11,16 @@ from embedkafka.txn import states as txn_states
 HEAD = """# State machines
 
 `make docs` draws these diagrams from the tables in the code, and the tests check that they are
-current. Each arrow is a move that the table allows; any other move raises and changes nothing. The
-docstring of each module says what the states mean and how they answer requests.
+current. Each arrow is a move that the table allows, with the event that makes it; any other move
+raises and changes nothing. The docstring of each module says what the states mean and how they
+answer requests. `kafka.state_changes()` tells the moves of partitions and replicas in a test.
 """
 
 
 class Machine(NamedTuple):
     title: str
     module: str
-    predecessors: Mapping[Any, Collection[Enum]]  # Any: each machine has its own state type
+    predecessors: Mapping[Any, Mapping[Any, str]]  # Any: each machine has its own state type
     first: Enum
 
 
@@ -58,7 +59,7 @@ def render() -> str:
 def _section(machine: Machine) -> str:
     states = list(type(machine.first))
     moves = [
-        f"    {_name(source)} --> {_name(target)}\n"
+        f"    {_name(source)} --> {_name(target)}: {machine.predecessors[target][source]}\n"
         for source in states
         for target in states
         if source in machine.predecessors[target]
