@@ -594,6 +594,26 @@ class EmbeddedKafka:
             if kind in (None, event.kind)
         ]
 
+    def explain(self, topic: str, partition: int = 0) -> str:
+        """Why a partition is as it is, in a paragraph.
+
+            print(kafka.explain("orders"))
+
+        It says who leads since which epoch and why, who is in sync and who is not, what keeps the
+        high watermark and the last stable offset back, and which requests wait.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number, from 0 on.
+
+        Raises:
+            ClusterClosed: the cluster is not running.
+            InvalidArgument: there is no such partition.
+        """
+        from embedkafka.cluster.reports.explanation import explain_partition  # seldom asked for
+
+        return explain_partition(self._require_brokers(), topic, partition)
+
     def waiting(self) -> "list[WaitingRequest]":
         """The requests that brokers have not answered yet, what each waits for, and how long.
 

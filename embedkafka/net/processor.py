@@ -160,7 +160,7 @@ class Processor:
 
     @property
     def has_room(self) -> bool:
-        """Whether the next connection should come here; connections of its own thread should."""
+        """Whether the next connection should come here; those that its thread accepts should."""
         return self._is_inside or len(self._adopted) < _MOST_ADOPTED
 
     def adopt(self, stream: Stream, *, listener: str, number: int) -> None:

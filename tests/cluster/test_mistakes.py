@@ -242,6 +242,10 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.leader_of(""), r"topic must be text"),
         (lambda kafka: kafka.leader_of(None), r"topic must be text"),
     ],
+    EmbeddedKafka.explain: [
+        (lambda kafka: kafka.explain("nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.explain("orders", 7), r"no partition 7"),
+    ],
     EmbeddedKafka.describe_partition: [
         (lambda kafka: kafka.describe_partition("nope"), r"no topic 'nope'"),
         (lambda kafka: kafka.describe_partition("orders", 7), r"no partition 7"),

@@ -31,7 +31,7 @@ from embedkafka.cluster.reports.request_lines import (
     span,
     topics_of,
 )
-from embedkafka.cluster.reports.troubles import Trouble, find_troubles, trouble_lines
+from embedkafka.cluster.reports.troubles import Trouble, find_troubles, min_isr_of, trouble_lines
 from embedkafka.cluster.reports.waits import find_waiting, waiting_lines
 from embedkafka.cluster.request_log import Mark
 from embedkafka.net.client import BrokerClient
@@ -46,7 +46,11 @@ from embedkafka.records.record import Record
 from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.clock import real_age_ms
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from embedkafka.runtime.topic_names import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+)
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.server.broker import Broker
 
@@ -58,6 +62,8 @@ KEPT_RECORDS: Final = 20  # of each partition, for a page
 _PARTITIONS: Final = 20
 _WARNINGS: Final = 20
 _REFUSALS: Final = 20
+_CHANGES: Final = 20
+_CREATED: Final = frozenset({"NonExistentPartition", "NewPartition"})
 _TEXT: Final = 60  # characters of a key or value
 _FETCH_BYTES: Final = 1 << 20
 
@@ -147,6 +153,7 @@ def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
     others = [seen for seen in requests if not seen.is_own]
     told = (
         ("held back", held_back(brokers, views, asked.transactions)),
+        ("state changes", _state_changes(brokers, statuses, from_number, topics)),
         ("waiting requests", waiting_lines(waiting, named)),
         ("groups", _groups(asked.groups, last_heartbeats(requests), age_ms)),
         ("open transactions", map(str, asked.transactions)),
@@ -180,16 +187,21 @@ def ask(brokers: Brokers, statuses: Sequence[PartitionStatus], views: Views) -> 
     """Groups and open transactions, from the brokers that coordinate them."""
     topics = {status.topic for status in statuses}
     ends = {partition: view.high_watermark for partition, (view, led) in views.items() if led}
-    now_ms = brokers.clock.now_ms()
     silent: dict[str, None] = {}
     groups: list[GroupStatus] = []
     transactions: list[OpenTransaction] = []
     if GROUP_METADATA_TOPIC in topics:
         groups = _ask_all(brokers, lambda client: ask_groups(client, ends), silent)
     if TRANSACTION_STATE_TOPIC in topics:
-        transactions = _ask_all(brokers, lambda client: _transactions(client, now_ms), silent)
+        transactions = open_transactions(brokers, silent)
     groups.sort(key=lambda group: group.group)
     return Asked(groups=groups, transactions=transactions, silent=list(silent))
+
+
+def open_transactions(brokers: Brokers, silent: dict[str, None]) -> list[OpenTransaction]:
+    """Those that every reachable broker coordinates; notes in `silent` who does not answer."""
+    now_ms = brokers.clock.now_ms()
+    return _ask_all(brokers, lambda client: _transactions(client, now_ms), silent)
 
 
 def held_back(
@@ -232,15 +244,16 @@ def _head(
 def _behind(brokers: Brokers, view: PartitionView) -> Iterator[str]:
     hosted = brokers.require(view.leader).require_broker().replicas.hosted
     partition = hosted.find(view.topic_partition)
+    if partition is None:
+        return
+    least = min(min_isr_of(brokers)(view.topic_partition.topic), len(view.replicas))
+    if len(view.isr) < least:
+        yield f"min.insync.replicas: {len(view.isr)} of {least} are in sync"
+    behind_ms = partition.behind_ms()
     for replica, end in view.follower_end_offsets.items():
-        if replica not in view.isr or end >= view.log_end_offset or partition is None:
-            continue
-        since = "".join(
-            f", behind for {span(each.behind_ms)}"
-            for each in partition.readable_replicas(end)
-            if each.broker_id == replica
-        )
-        yield f"the replica on broker {replica}, which is at {end}{since}"
+        if replica in view.isr and end < view.log_end_offset:
+            since = f", behind for {span(behind_ms[replica])}" if replica in behind_ms else ""
+            yield f"the replica on broker {replica}, which is at {end}{since}"
 
 
 def _ask_all(
@@ -264,6 +277,25 @@ def _ask(
         return []
     finally:
         client.close()
+
+
+def _state_changes(
+    brokers: Brokers,
+    statuses: Sequence[PartitionStatus],
+    from_number: int,
+    topics: frozenset[str] | None,
+) -> Iterator[str]:
+    """What controllers did to partitions that lost their leaders, or got other ones."""
+    known = {(status.topic, status.partition) for status in statuses}
+    found = [
+        change
+        for change in brokers.state_change_log.since(from_number)
+        if change.replica is None
+        and change.before not in _CREATED
+        and (change.topic, change.partition) in known
+        and (change.topic in topics if topics is not None else change.topic not in INTERNAL_TOPICS)
+    ]
+    yield from map(str, found[-_CHANGES:])
 
 
 def _groups(

@@ -59,7 +59,7 @@ def fares(brokers: Brokers) -> str:
 def find_troubles(brokers: Brokers, statuses: Iterable[PartitionStatus]) -> list[Trouble]:
     """Partitions, brokers, controller, network, faults and clock, the worst first."""
     handles = brokers.all()
-    partitions = _partition_troubles(statuses, handles, brokers.state.is_led, _min_isr_of(brokers))
+    partitions = _partition_troubles(statuses, handles, brokers.state.is_led, min_isr_of(brokers))
     rank = {kind: at for at, kind in enumerate(_PARTITION_KINDS)}
     return [
         *sorted(partitions, key=lambda trouble: rank[trouble.kind]),
@@ -133,7 +133,7 @@ def _made_by_the_test(brokers: Brokers) -> Iterator[Trouble]:
         yield Trouble(kind="clock", what=clock)
 
 
-def _min_isr_of(brokers: Brokers) -> Callable[[str], int]:
+def min_isr_of(brokers: Brokers) -> Callable[[str], int]:
     configs = [
         incarnation.broker.config
         for handle in brokers.all()

@@ -165,6 +165,13 @@ class LeaderState:
     def follower_end_offsets(self) -> dict[BrokerId, int]:
         return {broker: follower.log_end_offset for broker, follower in self.followers.items()}
 
+    def behind_ms(self, now_ms: float) -> dict[BrokerId, float]:
+        return {
+            broker: now_ms - follower.last_caught_up_ms
+            for broker, follower in self.followers.items()
+            if follower.last_caught_up_ms
+        }
+
     def readable_replicas(self, fetch_offset: int, now_ms: float) -> tuple[ReplicaView, ...]:
         """In-sync replicas that hold `fetch_offset`, the leader first."""
         leader = ReplicaView(

@@ -304,6 +304,12 @@ class Partition:
             leading = self._leading
             return () if leading is None else leading.readable_replicas(fetch_offset, now_ms)
 
+    def behind_ms(self) -> dict[BrokerId, float]:
+        """How long ago each follower last had all records, if it ever had, of one that leads."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            return {} if self._leading is None else self._leading.behind_ms(now_ms)
+
     def find_offset(
         self,
         timestamp: int,

@@ -13,7 +13,8 @@ HEAD = """# Flows
 
 `make docs` draws these figures from the descriptions in `tests/tidy/pages/flows.py`. Under each
 step stands the module and the function that take it, and under each figure the modules' files in
-`embedkafka/`; the tests check that they exist.
+`embedkafka/`; the tests check that they exist. [Kafka's internals, live](how-to/internals.md) shows the same on a running
+cluster.
 """
 
 

@@ -1,0 +1,128 @@
+"""`kafka.explain()`: why a partition is as it is."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from embedkafka import EmbeddedKafka, PartitionStatus, StateChange, TopicSpec
+from embedkafka.cluster.reports.explanation import leader_sentence
+from tests.cluster.traffic import make_producer, send
+from tests.wire.clients import eventually
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=3, config={"replica.lag.time.max.ms": 600_000}) as kafka:
+        yield kafka
+
+
+def test_a_slow_replica_holds_the_high_watermark_and_a_request(kafka: EmbeddedKafka) -> None:
+    kafka.topic("orders", replication=3)
+    leader = kafka.leader_of("orders")
+    slow = min({1, 2, 3} - {leader})
+    producer = make_producer(kafka, **{"client.id": "shop"})
+    with kafka.faults.cut_link(slow, leader):
+        producer.produce("orders", b"a")
+        eventually(lambda: [one for one in kafka.waiting() if one.api == "PRODUCE"], "a wait")
+        explained = kafka.explain("orders")
+    assert explained.startswith(f"Broker {leader} leads orders-0 since epoch 0: controller ")
+    assert " elected it when the partition was created. In sync: " in explained
+    assert re.search(
+        rf"orders-0 is committed up to 0 of 1: held by the replica on broker {slow}, which is at 0,"
+        rf" behind for .* s\. PRODUCE of shop waits for orders-0: broker {slow}, which is at 0 of",
+        explained,
+    )
+    assert producer.flush(30) == 0
+    assert kafka.explain("orders").endswith("All is committed and stable, up to 1.")
+
+
+def test_a_replica_that_lags_is_told_with_its_position(kafka: EmbeddedKafka) -> None:
+    kafka.topic("late", replication=2)
+    leader = kafka.leader_of("late")
+    slow = next(each for each in kafka.describe_partition("late").replicas if each != leader)
+    kafka.broker(slow).stop()
+    kafka.await_isr("late", size=1)
+    kafka.existing_topic("late").send("a")
+    with kafka.faults.cut_link(slow, leader):
+        kafka.broker(slow).start()
+        explained = kafka.explain("late")
+    assert f"In sync: {leader}. Broker {slow} is out of sync: has not fetched yet." in explained
+    kafka.await_isr("late", size=2)
+
+
+def test_a_transaction_holds_the_stable_offset(kafka: EmbeddedKafka) -> None:
+    kafka.topic("paid", replication=3)
+    producer = make_producer(kafka, **{"transactional.id": "payments"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    send(producer, "paid", b"a")
+    explained = kafka.explain("paid")
+    assert "paid-0 is stable up to 0 of 1: held by transaction payments, open for" in explained
+    producer.abort_transaction(30)
+
+
+def test_a_failover_is_told_with_its_reason_and_who_is_missing() -> None:
+    topics = {"orders": TopicSpec(replication=2, config={"min.insync.replicas": 2})}
+    with EmbeddedKafka(brokers=2, topics=topics) as kafka:
+        lost = kafka.leader_of("orders")
+        left = 3 - lost
+        kafka.elect_controller(left)
+        kafka.broker(lost).kill()
+        assert kafka.await_leader("orders") == left
+        kafka.await_isr("orders", size=1)
+        send(make_producer(kafka, acks=1, **{"enable.idempotence": False}), "orders", b"a")
+        assert kafka.explain("orders") == (
+            f"Broker {left} leads orders-0 since epoch 1: controller {left} elected it when broker "
+            f"{lost} was lost. In sync: {left}. Broker {lost} is killed, and out of sync since "
+            "epoch 1. orders-0 is committed up to 0 of 1: held by min.insync.replicas: 1 of 2 are "
+            "in sync."
+        )
+        kafka.broker(lost).start()
+        kafka.await_isr("orders", size=2)
+        kafka.broker(lost).kill()
+        kafka.await_isr("orders", size=1)
+        assert "since epoch 1, and now in epoch 2: controller" in kafka.explain("orders")
+        changes = kafka.report().partition("state changes:\n")[2].partition("\ngroups")[0]
+        assert "orders-0 OnlinePartition -> OfflinePartition" in changes
+        assert "NewPartition" not in changes, "what killed nothing is shown"
+        kafka.broker(left).kill()
+        assert kafka.explain("orders").startswith(
+            f"No broker leads orders-0 at the moment: ZooKeeper still names broker {left}. In sync: "
+        )
+
+
+STATUS = PartitionStatus(
+    topic="orders", partition=0, leader=2, leader_epoch=5, isr=(2,), replicas=(1, 2)
+)
+
+
+def change(before: str, leader: int | None, *, refused: str | None = None) -> StateChange:
+    after = "OnlinePartition"
+    if before == "lost":
+        before, after = "OnlinePartition", "OfflinePartition"
+    return StateChange(1, 3, 1, "orders", 0, None, before, after, leader, 5, (2,), refused)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ([], "leads orders-0 in epoch 5, as ZooKeeper says"),
+        ([change("NewPartition", 1)], "leads orders-0 in epoch 5, as ZooKeeper says"),
+        ([change("NewPartition", 2)], "elected it when the partition was created"),
+        ([change("OnlinePartition", 2)], "elected it on purpose, while the partition had a leader"),
+        ([change("OfflinePartition", 2)], "when it found the partition without a leader"),
+        ([change("lost", 2), change("OfflinePartition", 2)], "elected it when it came back"),
+        ([change("lost", 1), change("OfflinePartition", 2)], "when broker 1 was lost"),
+    ],
+)
+def test_an_election_has_a_reason(changes: list[StateChange], why: str) -> None:
+    told = leader_sentence(STATUS, changes, is_led=True)
+    assert told.startswith("Broker 2 leads")
+    assert told.endswith(why)
+
+
+def test_a_refusal_says_why_there_is_no_leader() -> None:
+    changes = [change("lost", 1), change("OfflinePartition", 1, refused="no replica is eligible")]
+    told = leader_sentence(STATUS, changes, is_led=False)
+    assert told == "No broker leads orders-0: no replica is eligible"
