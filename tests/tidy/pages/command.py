@@ -14,7 +14,23 @@ HEAD = """# The embedkafka command
 |---|---|
 """
 
-EXIT_CODES = """
+FOOT = """
+## Kafka's own tools
+
+The command-line tools of Apache Kafka work on clusters of embedkafka, too; the tests run them on
+both and compare every line. They do what the command does not:
+
+| to | run |
+|---|---|
+| elect preferred leaders, or unclean ones | `kafka-leader-election` |
+| move replicas to other brokers or log directories | `kafka-reassign-partitions` |
+| see what each log directory holds | `kafka-log-dirs` |
+| change settings and quotas at run time | `kafka-configs` |
+| look into transactions and producers | `kafka-transactions` |
+
+In a test, `kafka.move_leader("orders", to=2)` makes a broker the leader.
+`kafka.java_properties()` writes the `--command-config` of a secured cluster.
+
 ## Exit codes
 
 | code | meaning |
@@ -52,7 +68,7 @@ def render() -> str:
         f"| [`{name}`](#embedkafka-{name}) | {_help(name)} |\n" for name in subparsers
     )
     sections = (_section(name, parser) for name, parser in subparsers.items())
-    return HEAD + summary + "".join(sections) + EXIT_CODES
+    return HEAD + summary + "".join(sections) + FOOT
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
