@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypedDict, Unpack
 
 from embedkafka.faults.disk import Disk
-from embedkafka.faults.error_responses import can_fail
 from embedkafka.faults.links import CLIENTS, LinkFault, Speed
 from embedkafka.faults.names import parse_apis, parse_error
 from embedkafka.faults.plans import Choose, FaultPlan, make_plan
@@ -18,6 +17,7 @@ from embedkafka.faults.request_faults import (
     Predicate,
     RequestFaults,
     Target,
+    can_fail,
     can_throttle,
 )
 from embedkafka.protocol.api_keys import ApiKey

@@ -14,7 +14,6 @@ from typing import Final, Self
 
 from embedkafka.faults.contents import FindTopic, contents_of
 from embedkafka.faults.diverted import BrokenOff, OnReply, diverted, joined
-from embedkafka.faults.error_responses import can_fail, error_response
 from embedkafka.faults.links import Links
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
@@ -478,9 +477,18 @@ def _refuse(meeting: Meeting, code: ErrorCode) -> None:
     if getattr(meeting.message, "acks", None) == 0:
         meeting.request.no_reply()  # the client expects no answer
         return
-    response = error_response(meeting.api, meeting.message, code, version=meeting.version)
+    from embedkafka.protocol.refusals import refusal
+
+    response = refusal(meeting.message, code, meeting.version)
     header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
     meeting.request.reply([header, *codec.encode_parts(response, meeting.version)])
+
+
+def can_fail(api_key: ApiKey) -> bool:
+    """Whether every answer of this API has a place for an error."""
+    from embedkafka.protocol.refusals import can_refuse
+
+    return api_key is not ApiKey.METADATA and can_refuse(api_key)
 
 
 def can_throttle(api_key: ApiKey) -> bool:

@@ -2,10 +2,10 @@
 
 A handler is `function(broker, request, context)`. It returns the response, `LATER` if a delayed
 operation or a coordinator will call `context.reply`, or `NO_REPLY`.
-Errors: an `ApiError` from a handler becomes the response's top-level error code. A broker without
-ZooKeeper closes the connection, and clients turn to another broker. Any other exception is our bug:
-it is recorded, and costs that connection only. The same holds for answers made on other threads: a
-handler that answers later hands out `context.answering(callback)` or `context.reply`.
+Errors: an `ApiError` from a handler refuses the whole request (`protocol.refusals`). A broker
+without ZooKeeper closes the connection, and clients turn to another broker. Any other exception is
+our bug: it is recorded, and costs that connection only. The same holds for answers made on other
+threads: a handler that answers later hands out `context.answering(callback)` or `context.reply`.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.client_software import ClientSoftware
-from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
+from embedkafka.protocol.errors import ApiError, ProtocolError
 from embedkafka.protocol.headers import (
     RequestHeader,
     UnsupportedApi,
     decode_request_header,
     encode_response_header,
 )
-from embedkafka.protocol.messages.registry import request_type, response_type
+from embedkafka.protocol.messages.registry import request_type
 from embedkafka.runtime.failures import Failures
 from embedkafka.security.principals import ANONYMOUS, KafkaPrincipal
 from embedkafka.server.api_table import HANDLERS, Api, load_handler
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from embedkafka.server.meter import Metered
 
 P = ParamSpec("P")
+
+_NO_ACK: Final = 0
 
 LATER: Final = object()
 """A handler's answer when another thread or a later event will reply."""
@@ -53,6 +55,7 @@ class RequestContext:
         "checks",
         "client_id",
         "correlation_id",
+        "message",
         "metered",
         "throttle",
         "version",
@@ -65,6 +68,7 @@ class RequestContext:
         self.version = header.api_version
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id or ""
+        self.message: Any = None  # Any: of the API's request class
         self.checks: Checks | None = None
         """What the client may do, on a broker with an authorizer."""
         self.amend: Callable[[Any], object] | None = None  # Any: the handler's response
@@ -142,18 +146,27 @@ class RequestContext:
         return run
 
     def fail(self, error: Exception) -> None:
-        """Answers with the error if the response can carry it, else closes the connection."""
+        """Answers with the error if the client expects an answer, else closes the connection."""
         name = f"{self.api_key.name} v{self.version}"
         if isinstance(error, ApiError):
-            response = _find_error_response(self, error)
-            if response is None:
+            if getattr(self.message, "acks", None) == _NO_ACK:
                 self.close_connection(f"{name}: {error}")
             else:
-                self.reply(response)
+                self._refuse(error)
         elif isinstance(error, ConnectionLoss | SessionExpired):
             self.close_connection(f"the broker has lost ZooKeeper: {error!r}")
         else:
             self._give_up(error)
+
+    def _refuse(self, error: ApiError) -> None:
+        from embedkafka.protocol.refusals import refusal  # seldom needed
+
+        try:
+            response = refusal(self.message, error.code, self.version, error.message)
+        except Exception as bug:  # as in `reply`
+            self._give_up(bug)
+        else:
+            self.reply(response)
 
     def _give_up(self, error: Exception) -> None:
         name = f"{self.api_key.name} v{self.version}"
@@ -233,6 +246,7 @@ class Dispatcher:
         except ProtocolError as error:
             request.close_connection(f"{context.api_key.name} v{context.version}: {error}")
             return
+        context.message = message
         meter = self._broker.meter
         if meter is not None:
             names = self._broker.metadata.snapshot.topic_names
@@ -257,13 +271,3 @@ class Dispatcher:
             return
         context = RequestContext(request, header._replace(api_version=0), self._failures)
         context.reply(load_handler("metadata.unsupported_api_versions")())
-
-
-def _find_error_response(context: RequestContext, error: ApiError) -> object | None:
-    """A response with only the error code; None if the message has no top-level error."""
-    code: ErrorCode = error.code
-    try:
-        response: object = response_type(context.api_key)(error_code=code)
-    except TypeError:  # it has fields without defaults, or no error field
-        return None
-    return response

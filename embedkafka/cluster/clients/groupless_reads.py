@@ -11,7 +11,6 @@ Invariants: any other request costs a look at its API key.
 from typing import Final
 
 from embedkafka.cluster.clients.clients import READER
-from embedkafka.faults.error_responses import error_response
 from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
@@ -44,9 +43,9 @@ def _refuse(request: Request) -> bool:
         asked = codec.decode(request_type(_API), header.api_version, body, surplus_allowed=True)
     except ProtocolError:
         return False  # the broker answers it
-    refusal = error_response(
-        _API, asked, ErrorCode.COORDINATOR_NOT_AVAILABLE, version=header.api_version
-    )
+    from embedkafka.protocol.refusals import refusal  # only readers need it
+
+    answer = refusal(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE, header.api_version)
     start = encode_response_header(_API, header.api_version, header.correlation_id)
-    request.reply([start, *codec.encode_parts(refusal, header.api_version)])
+    request.reply([start, *codec.encode_parts(answer, header.api_version)])
     return True

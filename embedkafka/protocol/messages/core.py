@@ -185,7 +185,7 @@ class ProduceResponse:
 
             index: PartitionIndex
             error_code: Int16 = 0
-            base_offset: Int64
+            base_offset: Int64 = -1
             log_append_time_ms: Int64 = since(2, default=-1)
             log_start_offset: Int64 = since(5, default=-1)
             record_errors: Sequence[RecordError] = since(8, default=())
@@ -295,7 +295,7 @@ class FetchResponse:
 
             partition_index: PartitionIndex
             error_code: Int16 = 0
-            high_watermark: Int64
+            high_watermark: Int64 = -1
             last_stable_offset: Int64 = since(4, default=-1)
             log_start_offset: Int64 = since(5, default=-1)
             diverging_epoch: EpochEndOffset = tagged(0, since=12, default=EpochEndOffset())
@@ -304,7 +304,7 @@ class FetchResponse:
             # Null when the client reads uncommitted records.
             aborted_transactions: Sequence[AbortedTransaction] | None = since(4, default=())
             preferred_read_replica: Int32 = since(11, default=-1)
-            records: SendableRecords | None
+            records: SendableRecords | None = b""
 
         topic: TopicName = until(12, default="")
         topic_id: TopicId = since(13, default=ZERO_UUID)

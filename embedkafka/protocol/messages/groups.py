@@ -41,9 +41,9 @@ class FindCoordinatorResponse:
     @struct
     class Coordinator:
         key: str
-        node_id: Int32
-        host: str
-        port: Int32
+        node_id: Int32 = -1
+        host: str = ""
+        port: Int32 = -1
         error_code: Int16 = 0
         error_message: str | None = None
 
@@ -294,9 +294,9 @@ class OffsetFetchResponse:
             @struct
             class Partition:
                 partition_index: PartitionIndex
-                committed_offset: Int64
+                committed_offset: Int64 = -1
                 committed_leader_epoch: Int32 = since(5, default=-1)
-                metadata: str | None
+                metadata: str | None = ""
                 error_code: Int16 = 0
 
             name: TopicName = until(9, default="")

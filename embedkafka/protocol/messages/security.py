@@ -194,11 +194,11 @@ class CreateDelegationTokenResponse:
     principal_name: str
     token_requester_principal_type: str = since(3, default="")
     token_requester_principal_name: str = since(3, default="")
-    issue_timestamp_ms: Int64
-    expiry_timestamp_ms: Int64
-    max_timestamp_ms: Int64
-    token_id: str
-    hmac: bytes
+    issue_timestamp_ms: Int64 = -1
+    expiry_timestamp_ms: Int64 = -1
+    max_timestamp_ms: Int64 = -1
+    token_id: str = ""
+    hmac: bytes = b""
     throttle_time_ms: Int32 = 0
 
 
@@ -215,7 +215,7 @@ class RenewDelegationTokenResponse:
     """The token's new expiry time."""
 
     error_code: Int16 = 0
-    expiry_timestamp_ms: Int64
+    expiry_timestamp_ms: Int64 = -1
     throttle_time_ms: Int32 = 0
 
 
@@ -232,7 +232,7 @@ class ExpireDelegationTokenResponse:
     """The token's new expiry time."""
 
     error_code: Int16 = 0
-    expiry_timestamp_ms: Int64
+    expiry_timestamp_ms: Int64 = -1
     throttle_time_ms: Int32 = 0
 
 

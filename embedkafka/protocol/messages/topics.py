@@ -169,7 +169,7 @@ class DeleteRecordsResponse:
         @struct
         class Partition:
             partition_index: PartitionIndex
-            low_watermark: Int64
+            low_watermark: Int64 = -1
             error_code: Int16 = 0
 
         name: TopicName
@@ -207,7 +207,7 @@ class ElectLeadersResponse:
     class Topic:
         @struct
         class Partition:
-            partition_id: Int32
+            partition_id: PartitionIndex
             error_code: Int16 = 0
             error_message: str | None = None
 

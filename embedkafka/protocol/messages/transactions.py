@@ -41,7 +41,7 @@ class InitProducerIdResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     producer_id: Int64 = -1
-    producer_epoch: Int16
+    producer_epoch: Int16 = -1
     ongoing_txn_producer_id: Int64 = since(6, default=-1)
     ongoing_txn_producer_epoch: Int16 = since(6, default=-1)
 

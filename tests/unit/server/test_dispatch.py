@@ -9,11 +9,12 @@ from embedkafka.net.request_channel import Request
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.headers import RequestHeader
-from embedkafka.protocol.messages.groups import HeartbeatResponse
+from embedkafka.protocol.messages.core import ProduceRequest
+from embedkafka.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.failures import BackgroundFailure, Failures
 from embedkafka.security.principals import ANONYMOUS, KafkaPrincipal
-from embedkafka.server.dispatch import RequestContext, _find_error_response
+from embedkafka.server.dispatch import RequestContext
 from embedkafka.zk.store import ConnectionLoss
 
 
@@ -53,7 +54,9 @@ def request_() -> NotedRequest:
 
 @pytest.fixture
 def context(request_: NotedRequest, failures: Failures) -> RequestContext:
-    return a_context(request_, ApiKey.HEARTBEAT, failures)
+    context = a_context(request_, ApiKey.HEARTBEAT, failures)
+    context.message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    return context
 
 
 def raising(error: Exception) -> Callable[[], None]:
@@ -63,14 +66,13 @@ def raising(error: Exception) -> Callable[[], None]:
     return answer
 
 
-def test_an_error_that_a_handler_lets_through_is_answered_where_there_is_a_place_for_it() -> None:
-    error = ApiError(ErrorCode.INVALID_REQUEST)
-    heartbeat, fetch = (
-        a_context(NotedRequest(), api_key, Failures())
-        for api_key in (ApiKey.HEARTBEAT, ApiKey.FETCH)
-    )
-    assert _find_error_response(heartbeat, error) == HeartbeatResponse(error_code=42)
-    assert _find_error_response(fetch, error) is None
+def test_a_client_that_expects_no_answer_is_sent_away(
+    request_: NotedRequest, failures: Failures
+) -> None:
+    context = a_context(request_, ApiKey.PRODUCE, failures)
+    context.message = ProduceRequest(acks=0, timeout_ms=0, topic_data=[])
+    context.fail(ApiError(ErrorCode.INVALID_REQUEST))
+    assert (request_.replies, len(request_.closed_for)) == ([], 1)
 
 
 def test_a_late_answer_that_fails_costs_its_own_client_only(
