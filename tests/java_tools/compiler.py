@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.java_tools.cache import CACHE, cache_key, exclusive, progress
-from tests.java_tools.jvm import JavaProcessError, java
+from tests.java_tools.jvm import QUICK_START, JavaProcessError, java
 
 
 def compiled(name: str, sources: Sequence[Path], libraries: str) -> str:
@@ -23,7 +23,8 @@ def compiled(name: str, sources: Sequence[Path], libraries: str) -> str:
 def _compile(sources: Sequence[Path], libraries: str, classes: Path) -> None:
     with tempfile.TemporaryDirectory(dir=classes.parent) as scratch:
         target = Path(scratch, "classes")
-        command = [java("javac"), "--release", "11", "-nowarn", "-d", str(target), "-cp", libraries]
+        command = [java("javac"), *(f"-J{flag}" for flag in QUICK_START)]
+        command += ["--release", "11", "-nowarn", "-d", str(target), "-cp", libraries]
         done = subprocess.run(
             [*command, *map(str, sources)], capture_output=True, text=True, check=False
         )

@@ -13,6 +13,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from tests.java_tools.cache import CACHE, cache_key, exclusive, progress
+from tests.java_tools.jvm import QUICK_START
 
 DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 MAVEN_TIMEOUT_SECONDS: Final = 600
@@ -72,7 +73,12 @@ def _resolve(coordinates: tuple[str, ...]) -> str:
         command += [f"{DEPENDENCY_PLUGIN}:build-classpath", "-DincludeScope=runtime"]
         command += [f"-Dmdep.outputFile={output}"]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False
+            command,
+            env={"MAVEN_OPTS": " ".join(QUICK_START), **os.environ},
+            capture_output=True,
+            text=True,
+            timeout=MAVEN_TIMEOUT_SECONDS,
+            check=False,
         )
         if done.returncode != 0:
             last_lines = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
