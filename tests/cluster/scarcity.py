@@ -48,27 +48,35 @@ def error_of(answer: Any) -> ErrorCode:
 
 
 LOWEST_FREE = os.dup(0)
-"""Every descriptor below it stays open."""
+"""The clusters' descriptors are above it."""
 
 
 @contextmanager
 def no_descriptors_left() -> Iterator[None]:
-    """Lets this process open no file or socket, even when another thread closes one."""
-    with descriptor_limit(LOWEST_FREE):
+    """Lets this process open no file or socket, even when another thread closes one of a cluster's.
+
+    What an import had open below `LOWEST_FREE` may have been closed since then.
+    """
+    with descriptor_limit(LOWEST_FREE), no_gaps():
         yield
 
 
 @contextmanager
 def one_descriptor_left() -> Iterator[None]:
-    fillers = [os.dup(0)]
-    limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
+    with descriptor_limit(max(map(int, os.listdir("/proc/self/fd"))) + 2), no_gaps() as fillers:
+        os.close(fillers.pop())
+        yield
+
+
+@contextmanager
+def no_gaps() -> Iterator[list[int]]:
+    """Occupies every descriptor below the limit."""
+    fillers: list[int] = []
+    with suppress(OSError):
+        while True:
+            fillers.append(os.dup(0))
     try:
-        with descriptor_limit(limit):
-            with suppress(OSError):
-                while True:
-                    fillers.append(os.dup(0))
-            os.close(fillers.pop())
-            yield
+        yield fillers
     finally:
         for descriptor in fillers:
             os.close(descriptor)
