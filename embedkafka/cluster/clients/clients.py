@@ -548,7 +548,7 @@ def _refusal(record: Mapping[str, Any], error: Exception) -> str:
 
 
 def _enough(until: int | Enough | None) -> Enough | None:
-    if until is None or callable(until):
+    if until is None or (callable(until) and not isinstance(until, type)):
         return until
     count = require_int("the number of records to wait for", until, least=0)
     return lambda messages: len(messages) >= count
