@@ -9,7 +9,9 @@ Not here: which of several clusters of one process a warning is from; only the t
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
+
+from embedkafka.runtime.values import NamedTuple
 
 _KEPT: Final = 200
 _LOGGER: Final = "embedkafka"

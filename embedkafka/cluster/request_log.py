@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from embedkafka.faults.contents import (
@@ -38,6 +38,7 @@ from embedkafka.runtime.arguments import require_known
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.values import NamedTuple
 from embedkafka.server.broker import Handle
 
 _REMEMBERED: Final = 10_000

@@ -7,9 +7,10 @@ Not here: the rules for changing it (the state machines, `topic_deletion`, `reas
 
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from embedkafka.runtime.ids import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicPartition
+from embedkafka.runtime.values import NamedTuple
 from embedkafka.zk.payloads import (
     NO_ASSIGNMENT,
     BrokerInfo,

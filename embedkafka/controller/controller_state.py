@@ -5,12 +5,13 @@ Kafka's gauge ControllerState shows the number of the state, and each state has 
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from embedkafka.controller import events
 from embedkafka.controller.events import Event
 from embedkafka.protocol.messages.brokers import LeaderAndIsrResponse, StopReplicaResponse
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import NamedTuple
 
 
 class ControllerState(Enum):

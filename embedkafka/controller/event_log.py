@@ -10,11 +10,12 @@ Not here: what an event changes (`state_change_log`).
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.controller.controller_state import ControllerState, kind_of
 from embedkafka.controller.events import Event
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.values import NamedTuple
 
 _REMEMBERED: Final = 50_000
 

@@ -9,9 +9,10 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import NamedTuple
 from embedkafka.zk.payloads import LeaderAndIsr
 
 _REMEMBERED: Final = 50_000

@@ -13,7 +13,9 @@ Not here: the syntax of expressions (`re2.py`).
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
+
+from embedkafka.runtime.values import NamedTuple
 
 Ranges = Sequence[tuple[int, int]]
 

@@ -11,9 +11,10 @@ Not here: sockets, threads, clocks; `hosting.py` carries decisions out.
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.values import NamedTuple
 
 R = TypeVar("R")
 E = TypeVar("E")

@@ -11,9 +11,8 @@ Not here: how a schedule is chosen (`generation`), shortened (`shrink`) and carr
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import accumulate, compress, groupby
-from typing import NamedTuple
 
-from embedkafka.runtime.values import dataclass, replace
+from embedkafka.runtime.values import NamedTuple, dataclass, replace
 
 
 class Arrival(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.records.batch import read_batches
 from embedkafka.runtime.arguments import require_int, require_number, require_text
@@ -21,6 +21,7 @@ from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.files import LOCK_FILE, DirectoryLock, File, Files
 from embedkafka.runtime.locks import leaf_condition
+from embedkafka.runtime.values import NamedTuple
 
 _LOG_SUFFIX: Final = ".log"
 

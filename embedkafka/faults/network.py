@@ -12,7 +12,6 @@ Not here: who keeps ZooKeeper (`session_link`).
 
 import errno
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from embedkafka.faults.links import CutLink, Links, SlowLink, StalledLink, Way
 from embedkafka.net.request_channel import Request
@@ -21,6 +20,7 @@ from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.waiters import FollowerListener
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.values import NamedTuple
 
 CLOSED = -1
 """The `fileno` of a closed stream."""

@@ -1,9 +1,9 @@
 """Decisions of a group shard: answers, appends, and timers as effects."""
 
 from enum import Enum
-from typing import NamedTuple
 
 from embedkafka.coordinator import decision
+from embedkafka.runtime.values import NamedTuple
 
 
 class TimerKind(Enum):

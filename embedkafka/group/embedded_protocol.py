@@ -5,7 +5,7 @@ uses, and to migrate a group from one protocol to the other.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.protocol.codec import decode, encode_versioned, leading_version
 from embedkafka.protocol.errors import ProtocolError
@@ -13,6 +13,7 @@ from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from embedkafka.runtime.values import NamedTuple
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 

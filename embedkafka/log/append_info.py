@@ -1,10 +1,11 @@
 """The result of an append."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.producers.entry import BatchMetadata
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch
+from embedkafka.runtime.values import NamedTuple
 
 UNKNOWN: Final = -1
 

@@ -8,7 +8,6 @@ Not here: what to compact, and when (`cleaner`).
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from embedkafka.log.contents import MAX_OFFSET, LogContents
 from embedkafka.log.files.record_ages import PartitionAges
@@ -18,7 +17,7 @@ from embedkafka.log.guard import LogGuard
 from embedkafka.log.local_log import CLEANED_SUFFIX
 from embedkafka.log.producers.state import LastRecord
 from embedkafka.records.batch import Batch
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 
 
 class SegmentToClean(NamedTuple):

@@ -12,7 +12,7 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.append_info import AppendInfo, UnexpectedAppendOffset, duplicate_of
 from embedkafka.log.config import LogConfig
@@ -32,6 +32,7 @@ from embedkafka.records.batch import Batch
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import sync_all
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import NamedTuple
 
 _LOG = logging.getLogger(__name__)
 

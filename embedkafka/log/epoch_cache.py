@@ -9,7 +9,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.files.checkpoints import (
     EPOCH_CHECKPOINT,
@@ -19,6 +19,7 @@ from embedkafka.log.files.checkpoints import (
 )
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET
+from embedkafka.runtime.values import NamedTuple
 
 _LOG = logging.getLogger(__name__)
 

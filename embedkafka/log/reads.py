@@ -6,7 +6,7 @@ Not here: the offsets that a reader may request (`log`).
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.files.offset_index import OffsetPosition
 from embedkafka.log.files.segment import BatchPosition, Segment
@@ -14,6 +14,7 @@ from embedkafka.log.files.segments import Segments
 from embedkafka.log.files.txn_index import AbortedTransaction
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.files import FileRegion
+from embedkafka.runtime.values import NamedTuple
 
 Records = FileRegion | memoryview
 

@@ -5,10 +5,9 @@ never at or past the high watermark, and an empty active segment stays.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from embedkafka.log.config import LogConfig
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 
 
 class SegmentView(NamedTuple):

@@ -5,10 +5,11 @@ lock and may take long, because it inflates a compressed batch. The caller picks
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.records.batch import Batch
 from embedkafka.records.compression import Compression
+from embedkafka.runtime.values import NamedTuple
 
 _QUICK_BYTES: Final = 4096
 """Compressed batches up to this size inflate quickly."""

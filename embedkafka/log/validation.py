@@ -14,7 +14,7 @@ Not here: sequences of idempotent producers (`producer_state`), and segment size
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.producers.entry import AppendOrigin
@@ -34,6 +34,7 @@ from embedkafka.records.conversion import up_convert
 from embedkafka.records.record import NO_TIMESTAMP, TIMESTAMP_TYPE_FLAG, RecordHead, TimestampType
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import NamedTuple
 
 _ERRORS_SHOWN: Final = 3
 _MIN_INFLATED_LIMIT: Final = 64 * 1024 * 1024

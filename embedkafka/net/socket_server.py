@@ -9,7 +9,7 @@ Not here: the meaning of requests, and the threads of a handler pool.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from embedkafka.net.acceptor import Acceptor
 from embedkafka.net.authentication import NewAuthenticator
@@ -21,7 +21,7 @@ from embedkafka.runtime.addresses import LOOPBACK
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
-from embedkafka.runtime.values import dataclass, field
+from embedkafka.runtime.values import NamedTuple, dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

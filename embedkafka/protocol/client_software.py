@@ -1,7 +1,9 @@
 """The names that clients give themselves in ApiVersions (KIP-511)."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+from embedkafka.runtime.values import NamedTuple
 
 _WORD: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_NAMES: Final = 3

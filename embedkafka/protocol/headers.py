@@ -14,13 +14,14 @@ read it before it knows the broker's versions (KIP-511).
 
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.messages.registry import request_type
 from embedkafka.protocol.varint import skip_tagged_fields
+from embedkafka.runtime.values import NamedTuple
 
 _KEY_VERSION_ID: Final = Struct(">hhi")
 _LENGTH: Final = Struct(">h")

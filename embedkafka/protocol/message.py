@@ -18,16 +18,18 @@ Not here: bytes.  `codec` turns declarations into encoders and decoders.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast, dataclass_transform
+from typing import Any, Final, TypeVar, cast, dataclass_transform
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.wire_types import Entities, WireType, wire_type_of
 from embedkafka.runtime.values import (
     REFUSALS,
     REQUIRED,
+    NamedTuple,
     Parameter,
     compile_constructor,
     make_class,
+    make_draft,
 )
 
 __all__ = [
@@ -182,16 +184,14 @@ def _build(
     def declare(cls: type[Any]) -> Schema:
         return Schema(
             cls=cls,
-            draft=draft,
+            draft=make_draft(cls),
             fields=tuple(_field(name, body.__annotations__[name], rules[name]) for name in names),
             api=api,
             versions=versions,
             flexible=flexible,
         )
 
-    cls, draft = make_class(
-        body, names, {**_VALUE_METHODS, "__schema__": _SchemaOnFirstUse(declare)}
-    )
+    cls = make_class(body, names, {**_VALUE_METHODS, "__schema__": _SchemaOnFirstUse(declare)})
     return cast(type[M], cls)  # made from the body, with the same fields
 
 

@@ -9,7 +9,7 @@ Not here: which error it is, and when.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
@@ -25,6 +25,7 @@ from embedkafka.protocol.wire_types import (
     Variable,
     WireType,
 )
+from embedkafka.runtime.values import NamedTuple
 
 Message = Any  # Any: of any message class
 Class = type[Any]  # Any: likewise

@@ -9,11 +9,12 @@ import types
 import typing
 from collections.abc import Sequence
 from enum import Enum
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import FileRegion
+from embedkafka.runtime.values import NamedTuple
 
 
 class Fixed(NamedTuple):

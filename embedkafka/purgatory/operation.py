@@ -11,10 +11,10 @@ Not here: waking it (`purgatory.py`) and expiring it (`timer.py`).
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from embedkafka.runtime.locks import OPERATION_RANK, ranked_lock
 from embedkafka.runtime.scheduler import TimedCall
+from embedkafka.runtime.values import NamedTuple
 
 
 class Awaited(NamedTuple):

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.protocol.wire_types import MAX_LONG
+from embedkafka.runtime.values import NamedTuple
 
 Header = tuple[str, bytes | None]
 

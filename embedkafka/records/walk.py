@@ -15,10 +15,11 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.varint import decode_varint
+from embedkafka.runtime.values import NamedTuple
 
 
 class Checked(NamedTuple):

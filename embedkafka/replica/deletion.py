@@ -1,9 +1,8 @@
 """The result for one partition of a DeleteRecords request."""
 
-from typing import NamedTuple
-
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import NO_OFFSET
+from embedkafka.runtime.values import NamedTuple
 
 
 class DeletedRecords(NamedTuple):

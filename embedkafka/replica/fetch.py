@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.log import AbortedTransaction, FetchIsolation, Records
 from embedkafka.log.reads import NO_RECORDS
@@ -15,7 +15,7 @@ from embedkafka.runtime.ids import (
     BrokerId,
     TopicPartition,
 )
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 
 CONSUMER_REPLICA_ID: Final = BrokerId(-1)
 

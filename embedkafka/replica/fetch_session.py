@@ -14,7 +14,7 @@ send.
 import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.wire_types import MAX_INT, ZERO_UUID
@@ -22,6 +22,7 @@ from embedkafka.replica.fetch import PartitionData, PartitionFetch
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import NO_OFFSET, TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.values import NamedTuple
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0

@@ -11,7 +11,7 @@ import logging
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.log import Log
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -40,7 +40,7 @@ from embedkafka.runtime.ids import (
 )
 from embedkafka.runtime.locks import ranked_lock
 from embedkafka.runtime.topic_names import is_legal
-from embedkafka.runtime.values import dataclass, field
+from embedkafka.runtime.values import NamedTuple, dataclass, field
 from embedkafka.zk.payloads import ReplicaAssignment
 
 _LOG = logging.getLogger(__name__)

@@ -1,11 +1,11 @@
 """The result for one partition of a Produce request."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from embedkafka.log.validation import RecordError
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import NO_OFFSET
+from embedkafka.runtime.values import NamedTuple
 
 
 class PartitionResponse(NamedTuple):

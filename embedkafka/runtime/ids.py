@@ -2,7 +2,9 @@
 
 import base64
 import uuid
-from typing import Final, NamedTuple, NewType
+from typing import Final, NewType
+
+from embedkafka.runtime.values import NamedTuple
 
 BrokerId = NewType("BrokerId", int)
 LeaderEpoch = NewType("LeaderEpoch", int)

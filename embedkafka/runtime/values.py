@@ -1,38 +1,94 @@
-"""Values: a `@dataclass` for frozen classes with slots, at a tenth of the import time.
+"""Values: `@dataclass` for frozen classes with slots, `NamedTuple`, at a tenth of the import time.
 
 The standard library generates and compiles six methods for each class at import. A broker has over
 a hundred value classes; that took half of the time to load a first cluster. Here the first instance
 compiles the constructor, and all classes share the other methods.
 
-To a type checker, `dataclass`, `field` and `replace` are those of `dataclasses`. At run time they
-support what this project needs: `slots=True`, with or without `frozen` and `kw_only`; defaults,
-`default_factory`, `repr=False`, `compare=False`, `__post_init__`; no inheritance. Functions of
-`dataclasses` such as `asdict` accept these values.
+To a type checker, `NamedTuple` is that of `typing`, and the others are those of `dataclasses`. At
+run time they support what this project needs: `slots=True`, with or without `frozen` and `kw_only`;
+defaults, `default_factory`, `repr=False`, `compare=False`, `__post_init__`; no inheritance but that
+of a named tuple from `Generic`. Functions of `dataclasses` such as `asdict` accept these values.
 """
 
 import functools
 import operator
+from collections import _tuplegetter  # type: ignore[attr-defined]  # as in collections.namedtuple
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from embedkafka.runtime.source import Source
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
+    from typing import NamedTuple
 
 __all__ = [
     "REFUSALS",
     "REQUIRED",
+    "NamedTuple",
     "Parameter",
     "compile_constructor",
     "dataclass",
     "field",
     "make_class",
+    "make_draft",
     "replace",
 ]
 
 REQUIRED: Final = object()
 """Marks a field without a default."""
+
+if not TYPE_CHECKING:
+
+    class _Tuple(tuple):
+        """The methods that all named tuples share."""
+
+        __slots__ = ()
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def _replace(self, /, **changes):
+            replaced = tuple.__new__(type(self), map(changes.pop, self._fields, self))
+            if changes:
+                raise TypeError(f"{type(self).__name__} has no {', '.join(changes)}")
+            return replaced
+
+        def __getnewargs__(self):
+            return tuple(self)
+
+        def __repr__(self):
+            shown = (f"{name}={value!r}" for name, value in self._asdict().items())
+            return f"{type(self).__name__}({', '.join(shown)})"
+
+    class _MakesTuples(type):
+        def __new__(cls, name, bases, body):
+            if not bases:
+                return super().__new__(cls, name, bases, body)
+
+            def compile_on_first_use(made, *args, **values):
+                source = Source({"new": tuple.__new__})
+                names = "".join(f"{field}, " for field in fields)
+                with source.block(f"def __new__(_cls, {names}):"):
+                    source.line(f"return new(_cls, ({names}))")
+                constructor = source.compile("__new__", f"{name}()")
+                constructor.__defaults__ = defaults
+                constructor.__qualname__ = made.__qualname__
+                made.__new__ = staticmethod(constructor)
+                return made(*args, **values)
+
+            others = (base for base in bases if base is not NamedTuple)
+            attributes = {"__slots__": (), **body, "__new__": compile_on_first_use}
+            made = type(name, (_Tuple, *others), attributes)
+            fields = tuple(made.__annotations__)
+            defaults = tuple(body[field] for field in fields if field in body)
+            made._fields = made.__match_args__ = fields
+            for place, field in enumerate(fields):
+                setattr(made, field, _tuplegetter(place, None))
+            return made
+
+    class NamedTuple(metaclass=_MakesTuples):
+        """The base class of `typing`, whose first instance compiles the constructor."""
 
 
 class Parameter(NamedTuple):
@@ -46,20 +102,24 @@ class Parameter(NamedTuple):
 
 def make_class(
     body: type, names: tuple[str, ...], methods: Mapping[str, object]
-) -> tuple[type[Any], type[Any]]:  # Any: one builder serves all classes
-    """The final class, with slots for `names` in place of their defaults, and its draft.
-
-    Instances are filled in as a draft, a base class that allows assignment. Assigning `__class__`
-    then makes them final: much cheaper than `object.__setattr__` for each field.
-    """
-    draft = type("_Draft" + body.__name__, (), {"__slots__": names})
+) -> type[Any]:  # Any: one builder serves all classes
+    """The final class, with slots for `names` in place of their defaults."""
     attributes = {
         name: value
         for name, value in vars(body).items()
         if name not in names and name not in ("__dict__", "__weakref__")
     }
-    attributes |= {"__slots__": (), "__qualname__": body.__qualname__, **methods}
-    return type(body.__name__, (draft,), attributes), draft
+    attributes |= {"__slots__": names, "__qualname__": body.__qualname__, **methods}
+    return type(body.__name__, (), attributes)
+
+
+def make_draft(cls: type[Any]) -> Callable[[], Any]:  # Any: as above
+    """What instances of the class are filled in as: a class of the same slots, not frozen.
+
+    Assigning `__class__` then makes them final: much cheaper than `object.__setattr__` for each
+    field.
+    """
+    return type("_Draft" + cls.__name__, (), {"__slots__": cls.__slots__})
 
 
 def compile_constructor(
@@ -120,7 +180,7 @@ def _declare(body: type[Any], *, frozen: bool, kw_only: bool) -> type[Any]:  # A
     compared = tuple(name for name in names if parameters[name].compare)
 
     def compile_on_first_use(cls: type[Any], *args: object, **kwargs: object) -> object:
-        compile_constructor(proper, draft, parameters, kw_only=kw_only)
+        compile_constructor(proper, make_draft(proper), parameters, kw_only=kw_only)
         return cls(*args, **kwargs)
 
     methods: dict[str, object] = {
@@ -136,7 +196,7 @@ def _declare(body: type[Any], *, frozen: bool, kw_only: bool) -> type[Any]:  # A
     }
     if frozen:
         methods |= REFUSALS
-    proper, draft = make_class(body, names, methods)
+    proper = make_class(body, names, methods)
     return proper
 
 

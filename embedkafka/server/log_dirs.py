@@ -3,14 +3,13 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from embedkafka.log.log import Log
 from embedkafka.log.manager import LogManager
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.replica.hosted import HostedPartitions
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

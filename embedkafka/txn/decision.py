@@ -1,8 +1,7 @@
 """Decisions of a transaction shard: answers, appends, and markers as effects."""
 
-from typing import NamedTuple
-
 from embedkafka.coordinator import decision
+from embedkafka.runtime.values import NamedTuple
 from embedkafka.txn.metadata import Transaction
 
 

@@ -11,14 +11,14 @@ Not here: the delivery of markers (`marker_delivery.py`), the form of requests (
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.coordinator.decision import LogRecord, Stored
 from embedkafka.protocol.codec import leading_version
 from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.records.batch import Batch
 from embedkafka.runtime.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.decision import Decision, Decisions, SendMarkers, Sequel
 from embedkafka.txn.metadata import (

@@ -11,9 +11,9 @@ Not here: znode paths and payloads of Kafka (`paths`, `payloads`) and typed acce
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 
 ANY_VERSION = -1
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.tidy.sources import MODULES, references
+
 LATER = {
     "dataclasses": "use embedkafka.runtime.values: it compiles nothing before it is needed",
     "inspect": "comes with dataclasses",
@@ -35,3 +37,13 @@ def test_a_first_cluster_loads_nothing_that_may_come_later() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert {name: LATER[name] for name in ran.stdout.split()} == {}
+
+
+def test_named_tuples_are_the_quick_ones() -> None:
+    slow = [
+        module.name
+        for module in MODULES
+        if module.name != "runtime/values.py"
+        if any(reference.name == "typing.NamedTuple" for reference in references(module.tree))
+    ]
+    assert slow == [], "use embedkafka.runtime.values: 80 of them took 15 ms of a first cluster"

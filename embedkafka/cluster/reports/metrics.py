@@ -5,13 +5,14 @@ begin with the first call (`server.meter`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.cluster.reports.description import views_by_partition
 from embedkafka.cluster.reports.report import Asked, ask
 from embedkafka.runtime.arguments import require_text
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.values import NamedTuple
 
 if TYPE_CHECKING:
     from embedkafka.cluster.brokers import Brokers

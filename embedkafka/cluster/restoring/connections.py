@@ -14,7 +14,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
@@ -28,6 +28,7 @@ from embedkafka.protocol.headers import decode_request_header
 from embedkafka.protocol.messages.core import ApiVersionsRequest
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.locks import leaf_condition
+from embedkafka.runtime.values import NamedTuple
 from embedkafka.server.broker import Broker
 from embedkafka.server.topics.auto_creation import Clients
 

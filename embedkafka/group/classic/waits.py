@@ -5,10 +5,11 @@ Not here: what ends the wait (`groups.py`).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from embedkafka.group.classic.group import ClassicGroup
 from embedkafka.group.decision import TimerKey, TimerKind
+from embedkafka.runtime.values import NamedTuple
 
 
 class MemberWait(NamedTuple):

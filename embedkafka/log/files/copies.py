@@ -10,7 +10,7 @@ Owner: none; the caller keeps the source from changing.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.files.checkpoints import (
     LOG_START_CHECKPOINT,
@@ -22,6 +22,7 @@ from embedkafka.log.files.checkpoints import (
 from embedkafka.log.files.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from embedkafka.runtime.files import LOCK_FILE, Files
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import NamedTuple
 
 #: Files that are being removed, or are not finished.
 _PASSING: Final = (".deleted", ".cleaned", ".swap", ".tmp")

@@ -10,10 +10,11 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.files.index_file import CorruptIndex, IndexFile
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.values import NamedTuple
 
 ENTRY_SIZE: Final = 8
 _POSITION_MASK: Final = 0xFFFFFFFF

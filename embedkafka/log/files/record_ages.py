@@ -19,11 +19,11 @@ Not here: the clock (`runtime.clock`).
 
 import uuid
 from bisect import bisect_right
-from typing import NamedTuple
 
 from embedkafka.log.files.time_index import TimestampOffset
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.values import NamedTuple
 
 
 class Regime(NamedTuple):

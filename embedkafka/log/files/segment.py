@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.config import LogConfig
 from embedkafka.log.files.offset_index import OffsetIndex, OffsetPosition
@@ -22,6 +22,7 @@ from embedkafka.records.batch import Batch, next_batch_size, read_batches
 from embedkafka.records.record import NO_TIMESTAMP
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import File, FileRegion, Files, sync_all
+from embedkafka.runtime.values import NamedTuple
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

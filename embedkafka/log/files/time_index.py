@@ -10,11 +10,12 @@ from bisect import bisect_left, bisect_right
 from itertools import chain
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.files.index_file import CorruptIndex, IndexFile
 from embedkafka.records.record import NO_TIMESTAMP
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.values import NamedTuple
 
 ENTRY_SIZE: Final = 12
 _ENTRY: Final = Struct(">qi")

@@ -9,10 +9,11 @@ Owner: the segment, under its `Log._lock`.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.log.files.index_file import CorruptIndex
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.values import NamedTuple
 
 ENTRY_SIZE: Final = 34
 _ENTRY: Final = Struct(">hqqqq")

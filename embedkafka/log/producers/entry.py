@@ -12,7 +12,7 @@ batches are in the log.
 import logging
 from collections import deque
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import NO_SEQUENCE, RecordBatch
@@ -23,6 +23,7 @@ from embedkafka.records.control import (
     read_end_transaction_marker,
 )
 from embedkafka.runtime.ids import MAX_PRODUCER_EPOCH, NO_PRODUCER_EPOCH
+from embedkafka.runtime.values import NamedTuple
 
 _LOG = logging.getLogger(__name__)
 

@@ -7,10 +7,11 @@ Owner: none; the functions read and write whole files.
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.records.checksum import crc32c
 from embedkafka.runtime.files import Files
+from embedkafka.runtime.values import NamedTuple
 
 _VERSION: Final = 1
 _HEADER: Final = Struct(">hIi")

@@ -14,7 +14,6 @@ Not here: the rules for one producer (`producer_entry`), the snapshot's format
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from embedkafka.log.files.txn_index import AbortedTransaction
 from embedkafka.log.producers.entry import (
@@ -36,7 +35,7 @@ from embedkafka.log.producers.verification import Verification, Verifications
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import NO_SEQUENCE, Batch, RecordBatch
 from embedkafka.runtime.files import Files
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 
 _LOG = logging.getLogger(__name__)
 

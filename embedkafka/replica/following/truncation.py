@@ -3,10 +3,9 @@
 Pure: offsets and epochs in, a decision out.
 """
 
-from typing import NamedTuple
-
 from embedkafka.replica.fetch import EpochEnd
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET
+from embedkafka.runtime.values import NamedTuple
 
 
 class Truncation(NamedTuple):

@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.runtime.ids import BrokerId, LeaderEpoch, TopicPartition
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 from embedkafka.zk.payloads import LeaderAndIsr, ReplicaAssignment
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from embedkafka.runtime.arguments import require_text, shown
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.runtime.values import dataclass, replace
+from embedkafka.runtime.values import NamedTuple, dataclass, replace
 from embedkafka.security.acl.operations import SUPPORTED_OPERATIONS, AclOperation, ResourceType
 from embedkafka.security.principals import USER
 

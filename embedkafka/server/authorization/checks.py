@@ -1,11 +1,12 @@
 """The questions that one request puts to the authorizer, and what a guard makes of the answers."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.runtime.values import NamedTuple
 from embedkafka.security.acl.acls import CLUSTER_NAME
 from embedkafka.security.acl.authorizer import AclAuthorizer, Refusal
 from embedkafka.security.acl.operations import SUPPORTED_OPERATIONS, AclOperation, ResourceType

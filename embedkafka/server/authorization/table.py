@@ -5,9 +5,10 @@ check that a guard asks for nothing that its row does not list.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.runtime.values import NamedTuple
 from embedkafka.security.acl.operations import AclOperation as Op
 from embedkafka.security.acl.operations import ResourceType
 

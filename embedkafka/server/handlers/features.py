@@ -1,10 +1,11 @@
 """Cluster features and their levels (KIP-584), beyond API versions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import UpdateFeaturesRequest, UpdateFeaturesResponse
+from embedkafka.runtime.values import NamedTuple
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker

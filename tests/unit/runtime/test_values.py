@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
 
@@ -49,6 +49,29 @@ class Counter:
 @values.dataclass(frozen=True, slots=True)
 class Nothing:
     pass
+
+
+T = TypeVar("T")
+
+
+class Place(values.NamedTuple):
+    """Where something is, as an example."""
+
+    name: str
+    shelf: int = 1
+
+    def above(self) -> "Place":
+        return self._replace(shelf=self.shelf + 1)
+
+
+class Pair(values.NamedTuple, Generic[T]):
+    left: T
+    right: T
+
+
+class StandardPlace(NamedTuple):
+    name: str
+    shelf: int = 1
 
 
 def test_fields_come_from_arguments_defaults_and_factories() -> None:
@@ -145,3 +168,31 @@ def test_what_would_go_wrong_later_is_refused_when_it_is_declared() -> None:
         @values.dataclass(frozen=True, slots=True)
         class Derived(Point):
             z: int = 0
+
+
+def test_a_named_tuple_is_made_read_and_shown_as_a_standard_one() -> None:
+    place, standard = Place("hall"), StandardPlace("hall")
+    assert tuple(place) == tuple(standard)
+    assert hash(place) == hash(standard)
+    assert repr(place) == repr(standard).removeprefix("Standard")
+    assert place._asdict() == standard._asdict() == {"name": "hall", "shelf": 1}
+    assert (Place._fields, Place.__match_args__) == (standard._fields, ("name", "shelf"))
+    assert Place(shelf=2, name="hall") == place.above() == ("hall", 2)
+    assert Pair[int](1, 2) == Pair(right=2, left=1)
+    assert [copy.copy(place), pickle.loads(pickle.dumps(place))] == [place, place]
+    assert type(pickle.loads(pickle.dumps(place))) is Place
+    assert not hasattr(place, "__dict__")
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda make: make(), "name"),
+        (lambda make: make("a", 1, 2), "positional"),
+        (lambda make: make("a", colour="red"), "colour"),
+        (lambda make: make("a")._replace(colour="red"), "colour"),
+    ],
+)
+def test_a_named_tuple_refuses_wrong_arguments(make: Callable[[Any], object], word: str) -> None:
+    with pytest.raises(TypeError, match=rf"Place.*{word}"):
+        make(Place)
