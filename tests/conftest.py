@@ -71,7 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if seed is not None:
         _shuffle(items, random.Random(seed))
     for item in items:  # the time that Maven may need to download, on a machine that is new
-        if item.get_closest_marker("java") and not item.get_closest_marker("timeout"):
+        names = {mark.name for mark in item.iter_markers()}
+        if names & {"java", "gate", "slow"} and "timeout" not in names:
             item.add_marker(pytest.mark.timeout(600))
 
 

@@ -52,3 +52,30 @@ def test_new_examples_are_drawn_only_if_asked_for(pytester: pytest.Pytester) -> 
     )
     for options in ([], ["--new-examples"]):
         run(pytester, *options).assert_outcomes(passed=1)
+
+
+def test_tests_that_may_have_to_download_first_have_time_for_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def seconds(request):
+            mark = request.node.get_closest_marker("timeout")
+            return mark and mark.args[0]
+
+        def test_plain(request):
+            assert seconds(request) is None
+
+        marks = [pytest.mark.java, pytest.mark.gate, pytest.mark.slow]
+
+        @pytest.mark.parametrize("_", [pytest.param(0, marks=mark) for mark in marks])
+        def test_marked(request, _):
+            assert seconds(request) == 600
+
+        @pytest.mark.gate
+        @pytest.mark.timeout(900)
+        def test_own(request):
+            assert seconds(request) == 900
+        """
+    )
+    run(pytester, "-m", "").assert_outcomes(passed=5)

@@ -7,7 +7,7 @@ import pytest
 from tests.wire.differential.families import FAMILIES, started
 from tests.wire.differential.runs import Failed, Runner
 
-pytestmark = pytest.mark.gate
+pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 _SEEDS = range(1, 4)
 _LENGTH = 40
