@@ -15,7 +15,7 @@ import subprocess
 import sys
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from embedkafka.runtime.failures import (
     EmbedKafkaError,
     InvalidArgument,
 )
-from embedkafka.runtime.properties import parse_properties
+from embedkafka.runtime.properties import parse_properties, read_properties
 from embedkafka.terminal.commands import (
     add_reach_options,
     add_terminal_commands,
@@ -681,20 +681,23 @@ def _find_ways_in(settings: Mapping[str, object]) -> tuple[str, list[str]]:
 
 
 def _users(parsed: argparse.Namespace) -> dict[str, str]:
-    return {**_pairs_in(parsed.users_file, "--users-file"), **dict(parsed.user)}
+    file = parsed.users_file
+    from_file = _pairs(file, "--users-file", lambda: parse_properties(file.read_text("utf-8")))
+    return {**from_file, **dict(parsed.user)}
 
 
 def _settings(parsed: argparse.Namespace) -> dict[str, str]:
     file = parsed.properties
-    known = {k: v for k, v in _pairs_in(file, "--properties").items() if _is_known(k, file)}
+    given = _pairs(file, "--properties", lambda: read_properties(file))
+    known = {name: value for name, value in given.items() if _is_known(name, file)}
     return {**known, **dict(parsed.config)}
 
 
-def _pairs_in(file: Path | None, option: str) -> dict[str, str]:
+def _pairs(file: Path | None, option: str, read: Callable[[], dict[str, str]]) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        return parse_properties(file.read_text(encoding="utf-8"))
+        return read()
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {option} {file}: {error}") from error
 

@@ -1,8 +1,18 @@
 """Java properties files: broker settings for the CLI, `meta.properties` in a log directory."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+
+
+def read_properties(file: Path) -> dict[str, str]:
+    """The keys and values of a file. It is ISO 8859-1, as Kafka reads it, whatever its locale."""
+    return parse_properties(file.read_text(encoding="iso-8859-1"))
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -22,7 +32,7 @@ def format_properties(properties: Mapping[str, str]) -> str:
 def _logical_lines(text: str) -> list[str]:
     lines: list[str] = []
     pending = ""
-    for raw in text.splitlines():
+    for raw in _LINE_END.split(text):
         line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
@@ -63,14 +73,24 @@ def _unescape(text: str) -> str:
             position += 4
         else:
             out.append(_ESCAPES.get(char, char))
-    return "".join(out)
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _escape_value(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
+    return _escape_unicode(value.replace("\\", "\\\\").replace("\n", "\\n"))
 
 
 def _escape(key: str) -> str:
     for char in "\\ =:":
         key = key.replace(char, "\\" + char)
-    return key
+    return _escape_unicode(key)
+
+
+def _escape_unicode(text: str) -> str:
+    """ASCII, which is the same text in any encoding; a pair of surrogates outside the BMP."""
+
+    def escape(found: re.Match[str]) -> str:
+        units = found[0].encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+    return _NOT_ASCII.sub(escape, text)

@@ -18,7 +18,7 @@ from embedkafka.cluster.clients.decoding import Decode, reason_of, show_data
 from embedkafka.runtime.arguments import require_text
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.properties import parse_properties
+from embedkafka.runtime.properties import read_properties
 from embedkafka.runtime.shown_values import find_text, show_value
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def _settings(client_config: Path | None) -> "ClientSettings | None":
     from embedkafka.spark.client_settings import translate_properties
 
     try:
-        given = parse_properties(client_config.read_text(encoding="utf-8"))
+        given = read_properties(client_config)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read --client-config {client_config}: {error}") from error
     return translate_properties(given)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
-from embedkafka.runtime.properties import parse_properties
+from embedkafka.runtime.properties import read_properties
 from embedkafka.spark.class_archive import ENVIRONMENT_VARIABLE, NO, USE
 from embedkafka.spark.delivery.audit import audit
 from embedkafka.spark.delivery.offsets import find_record_count
@@ -78,7 +78,7 @@ def client_options(file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        settings = parse_properties(file.read_text(encoding="utf-8"))
+        settings = read_properties(file)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read --client-config {file}: {error}") from error
     return {f"kafka.{name}": value for name, value in settings.items()}

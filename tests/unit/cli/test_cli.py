@@ -305,6 +305,13 @@ def test_a_properties_file_may_hold_settings_of_others(
     assert "unknown broker setting confluent.support.metrics.enable" in caplog.text
 
 
+def test_a_properties_file_has_the_encoding_that_kafka_reads(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_bytes("# für Köln\nbroker.rack=Köln\n".encode("iso-8859-1"))
+    assert cli.main(["up", "--properties", str(properties), *python("")]) == 0
+    assert StandIn.made[0].settings["config"] == {"broker.rack": "Köln"}
+
+
 def test_settings_that_the_cluster_refuses_are_misuse(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
