@@ -29,12 +29,11 @@ from embedkafka.runtime.values import dataclass, field
 from embedkafka.server.config.broker import (
     holds_here,
     idle_settings,
-    old_tls_versions,
+    items_left_out,
     parse_broker_settings,
 )
 from embedkafka.server.config.definition import ConfigValue, format_value
 from embedkafka.server.config.listeners import AS_SET, MAX_PORT, Placement, plan_listeners
-from embedkafka.server.config.security_keys import OFFERED_TLS
 from embedkafka.server.config.topic import parse_topic_settings
 
 if TYPE_CHECKING:
@@ -369,9 +368,9 @@ def warn_of_idle_settings(config: Mapping[str, object], *, decided: Mapping[str,
     }
     texts = [f"broker setting {name} has no effect: {reason}" for name, reason in idle.items()]
     texts += [
-        f"broker setting {name}: {', '.join(old)} are left out, only {', '.join(OFFERED_TLS)} are "
-        "offered"
-        for name, old in old_tls_versions(config).items()
+        f"broker setting {name}: {', '.join(others)} {'is' if len(others) == 1 else 'are'} left "
+        f"out, only {', '.join(offered)} are offered"
+        for name, (others, offered) in items_left_out(config).items()
     ]
     for text in texts:
         warnings.warn(text, ConfigWarning, stacklevel=_calls_within_package())

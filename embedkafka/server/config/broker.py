@@ -9,7 +9,7 @@ from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.problems import Problems
-from embedkafka.server.config.broker_keys import BROKER_KEYS
+from embedkafka.server.config.broker_keys import BROKER_KEYS, OFFERED_GROUPS
 from embedkafka.server.config.definition import ConfigKey, ConfigValue, format_value
 from embedkafka.server.config.inert import Inert, find_inert
 from embedkafka.server.config.listener_keys import (
@@ -30,6 +30,10 @@ from embedkafka.server.config.topic_keys import TOPIC_KEYS
 _MIN_DEDUPE_BYTES: Final = 1024 * 1024
 _LOWEST_SPANS: Final = {"log.roll.ms": 1, "log.roll.jitter.ms": 0}
 _IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
+_OFFERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "group.coordinator.rebalance.protocols": OFFERED_GROUPS,
+    "ssl.enabled.protocols": OFFERED_TLS,
+}
 
 
 def find_broker_key(name: str) -> ConfigKey | None:
@@ -79,15 +83,17 @@ def idle_settings(settings: Mapping[str, object]) -> dict[str, str]:
     return idle
 
 
-def old_tls_versions(settings: Mapping[str, object]) -> dict[str, list[str]]:
-    """The versions of TLS, by setting, that are left out because they are too old."""
-    found: dict[str, list[str]] = {}
+def items_left_out(settings: Mapping[str, object]) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+    """What settings ask for that Kafka has and this broker has not, with what it has instead."""
+    found: dict[str, tuple[list[str], tuple[str, ...]]] = {}
     for name, value in settings.items():
         key = find_broker_key(name)
-        if key is not None and key.name == "ssl.enabled.protocols":
-            versions = format_value(value).split(",")
-            found[name] = [one.strip() for one in versions if one.strip() not in OFFERED_TLS]
-    return {name: old for name, old in found.items() if old}
+        offered = _OFFERED.get(key.name) if key is not None else None
+        if offered is not None:
+            items = [each.strip() for each in format_value(value).split(",")]
+            if others := [each for each in items if each and each not in offered]:
+                found[name] = others, offered
+    return found
 
 
 def parse_broker_settings(

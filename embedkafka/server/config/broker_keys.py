@@ -34,6 +34,8 @@ from embedkafka.server.config.definition import (
 )
 from embedkafka.server.config.security_keys import SECURITY_KEYS
 
+OFFERED_GROUPS: Final = ("classic", "consumer")
+_OTHER_GROUPS: Final = ("share", "streams")
 _RELEASE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9}){1,3})(?:-IV([0-9]{1,9}))?")
 _ASSIGNOR_CLASSES: Final = {
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
@@ -89,9 +91,9 @@ def _known_assignors(value: ConfigValue) -> str | None:
 
 def _rebalance_protocols(value: ConfigValue) -> str | None:
     names = value if isinstance(value, tuple) else ()
-    unknown = [name for name in names if name not in ("classic", "consumer")]
+    unknown = [name for name in names if name not in (*OFFERED_GROUPS, *_OTHER_GROUPS)]
     if unknown:
-        return f"only classic and consumer groups are supported, not {unknown[0]}"
+        return f"String must be one of: {', '.join((*OFFERED_GROUPS, *_OTHER_GROUPS))}"
     return None if "classic" in names else "Disabling the 'classic' protocol is not supported."
 
 
@@ -165,7 +167,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
         ),
         list_key(
             "group.coordinator.rebalance.protocols",
-            ("classic", "consumer"),
+            OFFERED_GROUPS,
             _rebalance_protocols,
         ),
         int_key("group.coordinator.threads", 4, at_least(1)),

@@ -68,6 +68,15 @@ def test_a_warning_gives_the_reason() -> None:
         ClusterConfig(config={"ssl.provider": "x"})
 
 
+@pytest.mark.parametrize(("protocols", "said"), [("share", "share is"), ("share,streams", "are")])
+def test_kinds_of_groups_that_are_not_there_are_left_out_with_a_warning(
+    protocols: str, said: str
+) -> None:
+    given = {"group.coordinator.rebalance.protocols": f"classic, {protocols}"}
+    with pytest.warns(ConfigWarning, match=rf"protocols: .*{said} left out, only classic, c"):
+        broker_settings(ClusterConfig(config=given))
+
+
 def test_a_file_for_a_controller_of_kraft_warns_that_brokers_serve_clients() -> None:
     config = {"listeners": ["CONTROLLER://:9093"], "controller.listener.names": ["CONTROLLER"]}
     with pytest.warns(ConfigWarning) as warned:

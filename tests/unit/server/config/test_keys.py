@@ -171,7 +171,11 @@ def test_a_setting_without_effect_is_named_unless_it_asks_for_what_holds() -> No
     [
         ("offsets.commit.required.acks", "1", "waits for all in-sync replicas"),
         ("group.coordinator.rebalance.protocols", "consumer", "Disabling the 'classic' protocol"),
-        ("group.coordinator.rebalance.protocols", "classic,share", "not share"),
+        (
+            "group.coordinator.rebalance.protocols",
+            "classic,other",
+            "one of: classic, consumer, share",
+        ),
         ("group.consumer.assignors", "com.example.Assignor", "not the Java class com.example"),
         ("max.connections.per.ip.overrides", "here", "host:count"),
         ("authorizer.class.name", "com.example.Mine", "cannot run in Python; use kafka.security"),
