@@ -515,7 +515,7 @@ class EmbeddedKafka:
         Raises:
             ClusterClosed: the cluster is not running.
         """
-        from embedkafka.cluster.reports.metrics import collect  # most clusters need none
+        from embedkafka.cluster.reports.metric_collection import collect  # most need none
 
         return collect(self._require_brokers())
 

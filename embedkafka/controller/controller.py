@@ -45,6 +45,7 @@ from embedkafka.controller.events import (
 from embedkafka.controller.ports import Connect
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.controller.state_change_log import StateChangeLog
+from embedkafka.controller.topic_deletion import DeletionCounts, count_queued
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.event_loop import EventLoop, ask
 from embedkafka.runtime.failures import Failures
@@ -86,8 +87,10 @@ class Controller:
         )
         listener = config.control_plane_listener or config.inter_broker_listener
 
+        self._channels: ControllerChannels | None = None
+
         def open_channels() -> ControllerChannels:
-            return ControllerChannels(
+            self._channels = ControllerChannels(
                 broker.id,
                 connect=connect,
                 listener=listener,
@@ -96,6 +99,7 @@ class Controller:
                 failures=failures,
                 event_log=self._event_log,
             )
+            return self._channels
 
         self._core = ControllerCore(
             broker,
@@ -131,6 +135,22 @@ class Controller:
     def queue_size(self) -> int:
         """How many events wait."""
         return self._loop.pending
+
+    def request_queue_sizes(self) -> dict[int, int]:
+        """How many of its requests wait for each broker."""
+        return {} if self._channels is None else self._channels.queue_sizes()
+
+    @property
+    def unclean_elections(self) -> int:
+        """How many leaders it has elected that were not in sync."""
+        return self._core.unclean_elections
+
+    def count_deletions(self) -> DeletionCounts:
+        """What waits to be deleted; nothing if the controller is busy for long."""
+        context = self._core.context
+        if not context.topics_to_delete:
+            return DeletionCounts()
+        return self._ask(lambda: count_queued(context)) or DeletionCounts()
 
     def settle(self) -> None:
         """Returns when the events that wait now are handled, unless that takes long."""

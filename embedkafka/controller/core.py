@@ -162,6 +162,11 @@ class ControllerCore:
     def is_active(self) -> bool:
         return self.active_id == self.broker.id
 
+    @property
+    def unclean_elections(self) -> int:
+        """How many leaders it has elected that were not in sync."""
+        return self._changes.unclean_elections
+
     def handle(self, event: Event) -> None:
         """Handles one event; most events have no effect while this controller is not active."""
         try:

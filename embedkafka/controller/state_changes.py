@@ -52,6 +52,8 @@ class StateChanges:
         self._log = log
         self._controller_id = controller_id
         self._unclean_topics = unclean_topics
+        self.unclean_elections = 0
+        """How many leaders were elected that were not in sync; any thread may read it."""
 
     def move_partitions(
         self,
@@ -163,6 +165,7 @@ class StateChanges:
             )
             for partition, state in updates.written.items():
                 context.leadership[partition] = state
+                self.unclean_elections += state.leader not in current[partition].isr
                 self._move_partition(partition, PartitionState.ONLINE)
                 batch.add_leader_and_isr(elections.recipients[partition], partition, is_new=False)
                 results[partition] = state

@@ -19,7 +19,7 @@ from embedkafka.controller.reassignment import Reassignments
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.sender import RequestSender
 from embedkafka.controller.state_changes import StateChanges
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
 from embedkafka.zk.kafka_zk import KafkaZk
 
 _LOG = logging.getLogger(__name__)
@@ -56,6 +56,34 @@ def decide(context: ControllerContext) -> DeletionSteps:
         elif states.isdisjoint(waiting):
             begin.append(topic)
     return DeletionSteps(complete=tuple(complete), begin=tuple(begin))
+
+
+class DeletionCounts(NamedTuple):
+    """What Kafka's gauges of the deletion queue show."""
+
+    topics: int = 0
+    replicas: int = 0
+    ineligible_topics: int = 0
+    ineligible_replicas: int = 0
+
+
+def count_queued(context: ControllerContext) -> DeletionCounts:
+    """Counts the queued topics and their replicas that are not deleted yet."""
+    states = {
+        topic: [context.replica_states.get(each) for each in context.replicas_of_topic(topic)]
+        for topic in context.topics_to_delete
+    }
+    ineligible = [each.count(ReplicaState.DELETION_INELIGIBLE) for each in states.values()]
+    return DeletionCounts(
+        topics=len(states),
+        replicas=sum(
+            state is not ReplicaState.DELETION_SUCCESSFUL
+            for each in states.values()
+            for state in each
+        ),
+        ineligible_topics=sum(count > 0 for count in ineligible),
+        ineligible_replicas=sum(ineligible),
+    )
 
 
 class TopicDeletionManager:

@@ -333,6 +333,10 @@ class GroupService:
         """Members of classic groups that wait for an answer, and until when."""
         return self.coordinator.ask(lambda: list(self._waiting())) or []
 
+    def delayed(self) -> dict[str, int]:
+        """How many members and groups wait for a time, by Kafka's names of the purgatories."""
+        return self.coordinator.ask(self._timers.count) or {}
+
     def _waiting(self) -> Iterator[tuple[MemberWait, float | None]]:
         for shard in self.coordinator.active_shards():
             for group in shard.classic.groups.values():

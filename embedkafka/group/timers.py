@@ -8,10 +8,16 @@ Not here: the event that a due timer causes (`shard.py`).
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from embedkafka.coordinator.ports import CoordinatorParts
-from embedkafka.group.decision import CancelTimer, SetTimer, TimerChange, TimerKey
+from embedkafka.group.decision import CancelTimer, SetTimer, TimerChange, TimerKey, TimerKind
 from embedkafka.runtime.scheduler import TimedCall
+
+_PURGATORIES: Final = {
+    "Heartbeat": frozenset({TimerKind.SESSION, TimerKind.CONSUMER_SESSION}),
+    "Rebalance": frozenset(TimerKind) - {TimerKind.SESSION, TimerKind.CONSUMER_SESSION},
+}
 
 
 class GroupTimers:
@@ -38,6 +44,14 @@ class GroupTimers:
         running = self._running.pop(partition, {})
         for key in list(running):
             self._stop(running, key)
+
+    def count(self) -> dict[str, int]:
+        """How many timers run, by Kafka's names of the coordinator's purgatories."""
+        kinds = [key.kind for running in self._running.values() for key in running]
+        return {
+            purgatory: sum(kind in its_kinds for kind in kinds)
+            for purgatory, its_kinds in _PURGATORIES.items()
+        }
 
     def find_deadline_ms(self, partition: int, key: TimerKey) -> float | None:
         """When the timer is due, on the clock's monotonic time."""

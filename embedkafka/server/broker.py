@@ -224,6 +224,9 @@ class Broker:
         # A separate generator: other draws, and their timing, must not change topic ids.
         self.topics = TopicAdmin(self.zk, self.metadata, random.Random(rng.getrandbits(64)))
         self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer, failures)
+        self.election_purgatory: Purgatory[DelayedTopics] = Purgatory(
+            "elections", self.timer, failures
+        )
         self.logs = self._make_logs(files, ages or RecordAges())
         self.replicas = self._make_replicas()
         self.fetches = FetchManager(
@@ -382,6 +385,7 @@ class Broker:
         if leave:
             self._zk_store.close()
         self.topic_purgatory.shutdown(complete=leave)
+        self.election_purgatory.shutdown(complete=leave)
         self.groups.stop()
         self.txns.stop()
         self.replicas.shutdown(complete=keep)
@@ -498,6 +502,7 @@ class Broker:
             self.config.forget_topic(topic)
         for state in request.topic_states:
             self.topic_purgatory.check_and_complete(state.topic_name)
+            self.election_purgatory.check_and_complete(state.topic_name)
         return ErrorCode.NONE
 
     def auto_create_topics(self, names: Iterable[str], client_id: str) -> None:

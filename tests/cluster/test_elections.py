@@ -13,6 +13,7 @@ from embedkafka.protocol.messages.topics import ElectLeadersRequest
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
+from tests.wire.clients import eventually
 
 
 @pytest.fixture
@@ -61,6 +62,8 @@ def test_who_asks_for_an_election_finds_its_leader_next(
     ):
         answer = other.submit(elect, client)
         uninformed.await_hits(2)
+        waiting = eventually(kafka.waiting, "the request waits")
+        assert [one.operation for one in waiting] == ["ElectLeader"]
         assert not answer.done()
         uninformed.remove()
         assert answer.result(30) == ErrorCode.NONE

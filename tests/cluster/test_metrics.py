@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 
 from embedkafka import EmbeddedKafka, InvalidArgument
 from embedkafka.cluster.metrics_page import MetricsPage
-from embedkafka.cluster.reports.metrics import NAMES
+from embedkafka.cluster.reports.metric_names import NAMES
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.addresses import parse_address
 from tests.wire.raw_client import RawClient

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cluster.reports.request_lines import span
 from embedkafka.cluster.request_log import OWN_CLIENTS
-from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.purgatory.operation import DelayedOperation
 from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.runtime.ids import TopicPartition
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 _LINES: Final = 20
 _FETCH: Final = "Fetch"
 _REBALANCE: Final = "Rebalance"
-_ELECT_LEADER: Final = "ElectLeader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +92,7 @@ def purgatories(broker: "Broker") -> "dict[str, Purgatory[Any]]":  # Any: operat
         _FETCH: waiters.fetch,
         "DeleteRecords": waiters.delete_records,
         "topic": broker.topic_purgatory,
+        "ElectLeader": broker.election_purgatory,
     }
 
 
@@ -106,10 +105,9 @@ def _delayed(broker: "Broker") -> Iterator[WaitingRequest]:
 def _of_operation(broker: "Broker", name: str, operation: DelayedOperation) -> WaitingRequest:
     request = find_request(operation.find_answer())
     awaited = list(operation.awaited())
-    is_election = request is not None and request.api_key is ApiKey.ELECT_LEADERS
     return WaitingRequest(
         broker=broker.id,
-        operation=_ELECT_LEADER if is_election else name,
+        operation=name,
         api=None if request is None else request.api_key.name,
         client_id="" if request is None else request.client_id,
         topics=tuple(dict.fromkeys(one.topic for one in awaited)),

@@ -124,7 +124,7 @@ def _reply_once_known(
         is_done=is_done,
         reply=on_end,
     )
-    broker.topic_purgatory.try_complete_else_watch(operation, tuple(elected))
+    broker.election_purgatory.try_complete_else_watch(operation, tuple(elected))
 
 
 def _with_late(

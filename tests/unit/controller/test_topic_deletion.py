@@ -69,6 +69,20 @@ def test_what_can_be_done_follows_from_the_replicas(
     assert " ".join(name for name, topics in done.items() if topics) == expected
 
 
+def test_the_queue_is_counted_without_the_replicas_that_are_deleted() -> None:
+    context = ControllerContext()
+    assert topic_deletion.count_queued(context) == (0, 0, 0, 0)
+    for topic in ("orders", "kept"):
+        context.set_assignment(tp(topic), ReplicaAssignment(replicas=(1, 2, 3)))
+    context.topics_to_delete["orders"] = None
+    states = ("DELETION_SUCCESSFUL", "DELETION_STARTED", "DELETION_INELIGIBLE")
+    for broker, name in enumerate(states, start=1):
+        context.replica_states[PartitionAndReplica(tp("orders"), broker)] = ReplicaState[name]
+    counts = topic_deletion.count_queued(context)
+    assert (counts.topics, counts.replicas) == (1, 2)
+    assert (counts.ineligible_topics, counts.ineligible_replicas) == (1, 1)
+
+
 def test_a_topic_without_partitions_is_complete_at_once(cluster: Cluster) -> None:
     cluster.create_topic("orders", {})
     cluster.delete_topic("orders")

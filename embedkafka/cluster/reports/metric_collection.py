@@ -1,0 +1,163 @@
+"""Reads the numbers of `kafka.metrics()` off the brokers.
+
+Gauges are read off a broker's parts when somebody asks. Counters of requests, records and bytes
+begin with the first call (`server.meter`), and so do those of controllers (`controller.event_log`).
+
+Owner: none; it only reads.
+Not here: what each number is about (`metric_names`), and how they are shown (`metrics`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from embedkafka.cluster.reports.controller_metrics import controller_metrics
+from embedkafka.cluster.reports.description import views_by_partition
+from embedkafka.cluster.reports.metric_names import (
+    CONTROLLER,
+    GROUPS,
+    LOG,
+    PURGATORY,
+    REPLICAS,
+    REQUESTS,
+    TOPICS,
+    TRANSACTIONS,
+)
+from embedkafka.cluster.reports.metrics import Metric, Metrics
+from embedkafka.cluster.reports.report import Asked, ask
+from embedkafka.cluster.reports.waits import purgatories
+from embedkafka.runtime.ids import BrokerId
+
+if TYPE_CHECKING:
+    from embedkafka.cluster.brokers import Brokers
+    from embedkafka.cluster.cluster_state import PartitionStatus
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.meter import ApiTotals, Meter, TopicTotals
+
+
+def collect(brokers: "Brokers") -> Metrics:
+    """The metrics of the running brokers."""
+    meters = brokers.meters()
+    statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+    asked = ask(brokers, statuses, views)
+    found: list[Metric] = []
+    for handle in brokers.running():
+        broker = handle.require_broker()
+        found += _broker(broker)
+        found += controller_metrics(broker, brokers.controller_event_log)
+    for broker_id, meter in meters.items():
+        found += _counted(broker_id, meter)
+    found += _coordinated(asked)
+    found += _decided(statuses, brokers=len(list(brokers.running())))
+    return Metrics(found)
+
+
+def _decided(statuses: Sequence["PartitionStatus"], *, brokers: int) -> Iterator[Metric]:
+    """What the controller knows of the whole cluster."""
+    led = [status for status in statuses if status.leader is not None]
+    for name, count in (
+        ("ActiveBrokerCount", brokers),
+        ("GlobalTopicCount", len({status.topic for status in statuses})),
+        ("GlobalPartitionCount", len(statuses)),
+        ("OfflinePartitionsCount", len(statuses) - len(led)),
+        ("PreferredReplicaImbalanceCount", sum(s.leader != s.replicas[0] for s in led)),
+    ):
+        yield Metric(CONTROLLER, name, {}, count)
+
+
+def _broker(broker: "Broker") -> Iterator[Metric]:
+    labels = {"broker": str(broker.id)}
+    views = broker.replicas.hosted.views()
+    led = [view for view in views if view.leader == broker.id]
+    under = [view for view in led if len(view.isr) < len(view.replicas)]
+    spare = [
+        len(view.isr) - broker.config.log_config(view.topic_partition.topic).min_insync_replicas
+        for view in led
+    ]
+    updates = broker.replicas.isr_updates
+    for name, count in (
+        ("PartitionCount", len(views)),
+        ("LeaderCount", len(led)),
+        ("OfflineReplicaCount", len(broker.replicas.hosted.offline())),
+        ("UnderReplicatedPartitions", len(under)),
+        ("UnderMinIsrPartitionCount", sum(count < 0 for count in spare)),
+        ("AtMinIsrPartitionCount", spare.count(0)),
+        ("IsrShrinksPerSec", updates.shrinks),
+        ("IsrExpandsPerSec", updates.expands),
+    ):
+        yield Metric(REPLICAS, name, labels, count)
+    yield from _purgatories(broker, labels)
+    yield from _logs(broker, labels)
+
+
+def _purgatories(broker: "Broker", labels: Mapping[str, str]) -> Iterator[Metric]:
+    for operation, purgatory in purgatories(broker).items():
+        about = {**labels, "delayedOperation": operation}
+        yield Metric(PURGATORY, "PurgatorySize", about, purgatory.watched)
+        yield Metric(PURGATORY, "NumDelayedOperations", about, purgatory.delayed)
+    for operation, delayed in broker.groups.delayed().items():
+        # Each watches its group or its member, and nothing else.
+        about = {**labels, "delayedOperation": operation}
+        yield Metric(PURGATORY, "PurgatorySize", about, delayed)
+        yield Metric(PURGATORY, "NumDelayedOperations", about, delayed)
+
+
+def _logs(broker: "Broker", labels: Mapping[str, str]) -> Iterator[Metric]:
+    for log in broker.logs.all_logs():
+        partition = log.topic_partition
+        about = {**labels, "topic": partition.topic, "partition": str(partition.partition)}
+        yield Metric(LOG, "Size", about, log.size)
+        yield Metric(LOG, "LogStartOffset", about, log.log_start_offset)
+        yield Metric(LOG, "LogEndOffset", about, log.log_end_offset)
+
+
+def _counted(broker_id: BrokerId, meter: "Meter") -> Iterator[Metric]:
+    labels = {"broker": str(broker_id)}
+    for api_key, api in meter.apis().items():
+        name = api_key.name.title().replace("_", "")
+        yield from _requests({**labels, "request": name}, api)
+    for topic, totals in meter.topics().items():
+        yield from _topic({**labels, "topic": topic}, totals)
+
+
+def _requests(labels: Mapping[str, str], totals: "ApiTotals") -> Iterator[Metric]:
+    for name, value in (
+        ("RequestsPerSec", totals.requests),
+        ("RequestBytes", totals.request_bytes),
+        ("RequestQueueTimeMs", totals.queue_ms),
+        ("LocalTimeMs", totals.local_ms),
+        ("RemoteTimeMs", totals.remote_ms),
+        ("ResponseSendTimeMs", totals.send_ms),
+        ("TotalTimeMs", totals.total_ms),
+    ):
+        yield Metric(REQUESTS, name, labels, value)
+    for error, count in dict(totals.errors).items():
+        yield Metric(REQUESTS, "ErrorsPerSec", {**labels, "error": error}, count)
+
+
+def _topic(labels: Mapping[str, str], totals: "TopicTotals") -> Iterator[Metric]:
+    for name, value in (
+        ("MessagesInPerSec", totals.messages_in),
+        ("BytesInPerSec", totals.bytes_in),
+        ("BytesOutPerSec", totals.bytes_out),
+        ("TotalProduceRequestsPerSec", totals.produces),
+        ("FailedProduceRequestsPerSec", totals.failed_produces),
+        ("TotalFetchRequestsPerSec", totals.fetches),
+        ("FailedFetchRequestsPerSec", totals.failed_fetches),
+    ):
+        yield Metric(TOPICS, name, labels, value)
+
+
+def _coordinated(asked: Asked) -> Iterator[Metric]:
+    yield Metric(GROUPS, "NumGroups", {}, len(asked.groups))
+    for group in asked.groups:
+        for partition, lag in group.lag.items():
+            about = {
+                "group": group.group,
+                "topic": partition.topic,
+                "partition": str(partition.partition),
+            }
+            yield Metric(GROUPS, "GroupLag", about, lag)
+    states = [transaction.state for transaction in asked.transactions]
+    for state in sorted(set(states)):
+        about = {"state": state}
+        yield Metric(TRANSACTIONS, "NumOpenTransactions", about, states.count(state))

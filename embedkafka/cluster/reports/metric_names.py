@@ -1,0 +1,92 @@
+"""The metrics that `kafka.metrics()` has: Kafka's MBeans, their names, and what each is about.
+
+Not here: where the numbers come from (`metric_collection`).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from embedkafka.controller.controller_state import ControllerState
+
+COUNT: Final = ".Count"
+"""Follows the name of a timer for how often it ran, like the attribute of its MBean."""
+
+REQUESTS: Final = "kafka.network:type=RequestMetrics"
+TOPICS: Final = "kafka.server:type=BrokerTopicMetrics"
+REPLICAS: Final = "kafka.server:type=ReplicaManager"
+PURGATORY: Final = "kafka.server:type=DelayedOperationPurgatory"
+CONTROLLER: Final = "kafka.controller:type=KafkaController"
+CONTROLLER_STATS: Final = "kafka.controller:type=ControllerStats"
+CONTROLLER_EVENTS: Final = "kafka.controller:type=ControllerEventManager"
+CONTROLLER_CHANNELS: Final = "kafka.controller:type=ControllerChannelManager"
+LOG: Final = "kafka.log:type=Log"
+GROUPS: Final = "kafka.coordinator.group:type=GroupMetadataManager"
+TRANSACTIONS: Final = "kafka.coordinator.transaction:type=TransactionStateManager"
+
+TOTALS: Final = frozenset({REQUESTS, TOPICS})
+"""The MBeans that have totals only."""
+
+_EVENTS_OF: Final = {
+    state.timer: state.kafka_name for state in ControllerState if state.timer is not None
+}
+_TIMERS: Final = {
+    **{
+        timer: f"Milliseconds that controllers spent in the state {state}."
+        for timer, state in _EVENTS_OF.items()
+    },
+    "EventQueueTimeMs": "Milliseconds that events waited for the controller.",
+    "RequestRateAndQueueTimeMs": "Milliseconds that the controller's requests waited, by broker.",
+}
+
+NAMES: Final[Mapping[str, str]] = {
+    "RequestsPerSec": "Requests of clients.",
+    "ErrorsPerSec": "Answers to clients, by error.",
+    "RequestBytes": "Bytes of requests.",
+    "RequestQueueTimeMs": "Milliseconds that requests waited for a thread.",
+    "LocalTimeMs": "Milliseconds in which the broker worked on requests.",
+    "RemoteTimeMs": "Milliseconds that requests waited for records or other brokers.",
+    "ResponseSendTimeMs": "Milliseconds in which responses were sent.",
+    "TotalTimeMs": "Milliseconds from the arrival of requests to their answers.",
+    "MessagesInPerSec": "Records that clients produced.",
+    "BytesInPerSec": "Bytes that clients produced.",
+    "BytesOutPerSec": "Bytes that clients fetched.",
+    "TotalProduceRequestsPerSec": "Requests to produce.",
+    "FailedProduceRequestsPerSec": "Requests to produce that failed.",
+    "TotalFetchRequestsPerSec": "Requests to fetch.",
+    "FailedFetchRequestsPerSec": "Requests to fetch that failed.",
+    "PartitionCount": "Replicas on the broker.",
+    "LeaderCount": "Partitions that the broker leads.",
+    "OfflineReplicaCount": "Replicas whose log directory has failed.",
+    "UnderReplicatedPartitions": "Partitions it leads with a replica that is not in sync.",
+    "UnderMinIsrPartitionCount": "Partitions it leads with fewer than min.insync.replicas in sync.",
+    "AtMinIsrPartitionCount": "Partitions it leads with exactly min.insync.replicas in sync.",
+    "IsrShrinksPerSec": "Replicas that fell out of sync.",
+    "IsrExpandsPerSec": "Replicas that came into sync.",
+    "PurgatorySize": "Entries in watch lists: one for each request and what it watches.",
+    "NumDelayedOperations": "Requests that wait for a condition or a time.",
+    "ActiveControllerCount": "1 on the broker that is the controller, 0 on others.",
+    "ControllerState": "What the controller does now, as Kafka's number; 0 if nothing.",
+    "ActiveBrokerCount": "Brokers that run.",
+    "GlobalTopicCount": "Topics of the cluster.",
+    "GlobalPartitionCount": "Partitions of the cluster.",
+    "OfflinePartitionsCount": "Partitions without a leader.",
+    "PreferredReplicaImbalanceCount": "Partitions that their preferred replica does not lead.",
+    "TopicsToDeleteCount": "Topics that are being deleted.",
+    "ReplicasToDeleteCount": "Replicas of those topics that are not deleted yet.",
+    "TopicsIneligibleToDeleteCount": "Topics whose deletion is held up by a replica.",
+    "ReplicasIneligibleToDeleteCount": "Replicas that could not be deleted yet.",
+    "UncleanLeaderElectionsPerSec": "Elections of a leader that was not in sync.",
+    "EventQueueSize": "Events that wait for the controller.",
+    "TotalQueueSize": "Requests of the controller that wait for other brokers.",
+    "QueueSize": "Requests of the controller that wait for one broker.",
+    **_TIMERS,
+    **{f"{name}{COUNT}": f"How often: {what}" for name, what in _TIMERS.items()},
+    "Size": "Bytes in the log of a replica.",
+    "LogStartOffset": "The first offset of a replica.",
+    "LogEndOffset": "The offset after the last record of a replica.",
+    "NumGroups": "Consumer groups of the cluster.",
+    "GroupLag": "Records of a partition that a group has not committed.",
+    "NumOpenTransactions": "Transactions that are open, by state.",
+}
+"""What every number is about. `GroupLag` and `NumOpenTransactions` are ours; Kafka has no such
+metrics."""
