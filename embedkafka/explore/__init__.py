@@ -9,18 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedkafka.explore.exploration import Refuted, explore
+    from embedkafka.explore.exploration import explore
     from embedkafka.explore.explored import Explored
     from embedkafka.explore.inputs import Input
     from embedkafka.explore.options import Options
     from embedkafka.explore.outputs import all_records, files, latest_by_key, rows, table
+    from embedkafka.explore.refutation import Refuted
     from embedkafka.explore.script_job import Script
 
 _HOMES = {
     "Explored": "explored",
     "Input": "inputs",
     "Options": "options",
-    "Refuted": "exploration",
+    "Refuted": "refutation",
     "Script": "script_job",
     "all_records": "outputs",
     "explore": "exploration",

@@ -1,60 +1,41 @@
 """`explore`: runs a job under many schedules, and refutes it or does not.
 
 Owner: the caller's thread.
-Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`).
+Not here: what is wrong with a result (`judge`), how one schedule runs (`runner`).
 """
 
 import logging
 from collections.abc import Callable, Collection, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from embedkafka.cluster.embedded import EmbeddedKafka
 from embedkafka.explore.driver import ImmediateJob, Job
 from embedkafka.explore.driver_process import PackedJob
 from embedkafka.explore.explored import Explored, ScheduleCounts
 from embedkafka.explore.generation import draw_schedules
-from embedkafka.explore.inputs import Feed, given_records, read_inputs
-from embedkafka.explore.job_failures import JobFailed
+from embedkafka.explore.inputs import read_inputs
+from embedkafka.explore.judge import Invariant, Judge
 from embedkafka.explore.outputs import Output, require_outputs
-from embedkafka.explore.runner import Ran, Runner
-from embedkafka.explore.schedule import Arrival, Schedule, plain
+from embedkafka.explore.refutation import Problem, Refuted, describe, indented
+from embedkafka.explore.runner import Runner
+from embedkafka.explore.schedule import Schedule
 from embedkafka.explore.seeds import MOST_SCHEDULES, Seed, choose_seeds
-from embedkafka.explore.shrink import Shrunk, shrink
-from embedkafka.explore.steady_keys import steady_keys
+from embedkafka.explore.shrink import shrink
 from embedkafka.explore.terms import StepKind, Terms, terms_of
-from embedkafka.explore.verdict import canonical, differences, summary
 from embedkafka.runtime.arguments import (
     require_int,
     require_known,
     require_list,
     require_number,
 )
-from embedkafka.runtime.failures import AwaitTimeout, ConfigError
-from embedkafka.runtime.values import dataclass, field
+from embedkafka.runtime.failures import ConfigError
 from embedkafka.spark.execution import require_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
-"""A function of the outputs and of the inputs, each by name. Any: records and rows have no type."""
-
 _LOG = logging.getLogger(__name__)
-
-_SHOWN: Final = 1000
-_SHOWN_RECORDS: Final = 10
-
-
-class Refuted(AssertionError):
-    """A job that gives a wrong result, under the schedule in the message."""
-
-    __module__ = "embedkafka.explore"  # where users import it from
-
-    def __init__(self, message: str, *, seed: str | None = None) -> None:
-        super().__init__(message)
-        self.seed = seed
-        """Repeats it."""
 
 
 def explore(
@@ -153,7 +134,7 @@ def explore(
             reset=reset,
             timeout_s=timeout_s,
         )
-        judge = _Judge(runner, feeds, readers, invariant, job)
+        judge = Judge(runner, feeds, readers, invariant, job)
         first = judge.require_plain(chosen)
         terms = terms_of(
             feeds,
@@ -172,7 +153,7 @@ def explore(
 
 
 def _run_schedules(
-    judge: "_Judge", terms: Terms, seed: Seed, *, schedules: int, shrink_runs: int
+    judge: Judge, terms: Terms, seed: Seed, *, schedules: int, shrink_runs: int
 ) -> Explored:
     """Runs the schedules of a seed, or the one that it names."""
     numbers = seed.numbers(schedules)
@@ -193,143 +174,10 @@ def _run_schedules(
     return counts.explored(judge.crashes_with_data, is_exhausted=is_exhausted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Problem:
-    """Why a run refutes the job."""
-
-    headline: str
-    text: str
-    notes: Mapping[int, str] = field(default_factory=dict)
-    is_failure: bool = False
-    is_slow: bool = False
-    """Whether each attempt to shorten the schedule would wait as long."""
-
-
-class _Judge:
-    """Runs schedules and says what is wrong with their results."""
-
-    def __init__(
-        self,
-        runner: Runner,
-        feeds: Mapping[str, Feed],
-        outputs: Mapping[str, Output],
-        invariant: Invariant | None,
-        job: Job,
-    ) -> None:
-        self.plain = plain({name: len(feed.records) for name, feed in feeds.items()})
-        self._runner = runner
-        self._feeds = feeds
-        self._outputs = outputs
-        self._invariant = invariant
-        self._job = job
-        self._references: dict[frozenset[Arrival], Ran | None] = {}
-        self.crashes_with_data = 0
-
-    def require_plain(self, seed: Seed) -> Ran:
-        """Runs the plain schedule; raises `Refuted` if it is wrong already."""
-        try:
-            ran = self._runner.run(self.plain)
-        except JobFailed as failure:
-            raise Refuted(
-                "the job fails under the plain schedule already, so the schedule is not to "
-                f"blame:\n\n{_indented(str(failure))}{self.triggers()}",
-                seed=f"{seed.base}/0",
-            ) from None
-        is_right, said = self._holds(self.plain, ran)
-        if not is_right:
-            raise Refuted(
-                "the invariant does not hold under the plain schedule, so the schedule is not to "
-                "blame: all records arrive, and the job takes them in one batch.\n\n"
-                + _indented("\n".join([*([said] if said else []), *_shown(ran)]))
-                + self.triggers(),
-                seed=f"{seed.base}/0",
-            )
-        self._references[frozenset(self.plain.arrivals)] = ran
-        return ran
-
-    def find_problem(self, schedule: Schedule) -> _Problem | None:
-        """What is wrong under a schedule; None if nothing is.
-
-        If the plain schedule of fewer records also fails, they prove nothing.
-        """
-        reference = self._find_reference(schedule)
-        if reference is None:
-            return None
-        try:
-            ran = self._runner.run(schedule)
-        except JobFailed as failure:
-            return _Problem(headline="the job fails", text=str(failure), is_failure=True)
-        except AwaitTimeout as stalled:
-            return _Problem(headline="the job stalls", text=str(stalled), is_slow=True)
-        self.crashes_with_data += ran.crashes_with_data
-        is_steady = steady_keys(schedule.arrivals, self._feeds)
-        found = [
-            difference
-            for name, output in self._outputs.items()
-            for difference in differences(
-                name,
-                reference.items[name],
-                ran.items[name],
-                ordered=is_steady if output.ordered else _has_no_order,
-            )
-        ]
-        is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
-        if is_right:
-            return None
-        kinds = ", ".join(dict.fromkeys(difference.refutation.value for difference in found))
-        texts = [text for text in (said, summary(found) if found else "") if text]
-        if found and self._invariant is None:
-            texts.append("Which of the two is right, only an invariant can say.")
-        if not found:
-            texts += ["the outputs are those of the plain schedule:", *_shown(ran)]
-        return _Problem(
-            headline=kinds or "the invariant does not hold",
-            text="\n".join(texts),
-            notes=ran.notes,
-        )
-
-    def triggers(self) -> str:
-        """The intervals that the job's triggers did not wait for, if there are any."""
-        said = self._job.describe() if isinstance(self._job, ImmediateJob) else ""
-        return f"\n\n{said}" if said else ""
-
-    def left(self, schedule: Schedule) -> str:
-        """The records of a schedule, if they are few and not all."""
-        if not len(schedule.arrivals) < min(len(self.plain.arrivals), _SHOWN_RECORDS + 1):
-            return ""
-        lines = [
-            f"{each.source} {each.nth + 1}: {self._feeds[each.source].show(each.nth)}"
-            for each in schedule.arrivals
-        ]
-        return f"The records that are left:\n{_indented(chr(10).join(lines))}\n\n"
-
-    def _find_reference(self, schedule: Schedule) -> Ran | None:
-        """What the plain schedule of the same records gave; None if that was wrong already."""
-        records = frozenset(schedule.arrivals)
-        if records not in self._references:
-            same = self.plain.keeping(records)
-            try:
-                ran = self._runner.run(same)
-                self._references[records] = ran if self._holds(same, ran)[0] else None
-            except (JobFailed, AwaitTimeout):
-                self._references[records] = None
-        return self._references[records]
-
-    def _holds(self, schedule: Schedule, ran: Ran) -> tuple[bool, str]:
-        """Whether the invariant holds, and what it says if it asserts."""
-        if self._invariant is None:
-            return True, ""
-        try:
-            result = self._invariant(ran.found, given_records(self._feeds, schedule.arrivals))
-        except AssertionError as error:
-            return False, str(error)
-        return result is None or bool(result), ""
-
-
 def _refuted(
-    judge: _Judge,
+    judge: Judge,
     schedule: Schedule,
-    problem: _Problem,
+    problem: Problem,
     ran: Explored,
     repeat: str,
     *,
@@ -352,52 +200,17 @@ def _refuted(
     flaky = ""
     if shrunk.schedule == schedule and shrunk.runs and not fails(schedule):
         flaky = "\nIt did not happen again in a second run of the same schedule: it is a race.\n"
-    what_ran = f"What ran:\n{_indented(chr(10).join(ran.lines()))}\n{flaky}"
-    message = _message(schedule, shrunk, problems[shrunk.schedule], judge, repeat, what_ran)
-    return Refuted(message, seed=repeat)
-
-
-def _message(
-    original: Schedule, shrunk: Shrunk, problem: _Problem, judge: _Judge, repeat: str, ran: str
-) -> str:
-    shortest = shrunk.schedule
-    steps = [
-        f"{index + 1}. {step}" + (f" [{problem.notes[index]}]" if index in problem.notes else "")
-        for index, step in enumerate(shortest.steps())
-    ]
-    shorter = (
-        f" (found with {len(original.steps())} steps{_records(original, shortest)}, shortened in "
-        f"{shrunk.runs} runs)"
-        if shortest != original
-        else ""
+    message = describe(
+        schedule,
+        shrunk,
+        problems[shrunk.schedule],
+        left=judge.left(shrunk.schedule),
+        ran=f"What ran:\n{indented(chr(10).join(ran.lines()))}\n{flaky}",
+        repeat=repeat,
     )
-    return (
-        f"{problem.headline}: the result of the job depends on the schedule\n\n"
-        f"The schedule{shorter}:\n{_indented(chr(10).join(steps))}\n\n{judge.left(shortest)}"
-        f"The difference:\n{_indented(problem.text)}\n\n{ran}\n"
-        f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
-        f"{judge.triggers()}"
-    )
-
-
-def _records(original: Schedule, shortest: Schedule) -> str:
-    """How many records there were, if they are fewer now."""
-    count = len(original.arrivals)
-    return f" and {count} records" if len(shortest.arrivals) < count else ""
+    return Refuted(message + judge.triggers(), seed=repeat)
 
 
 def _require_kind(name: object) -> StepKind:
     known = {kind.value: kind for kind in StepKind}
     return known[require_known("kind of step", name, known, refusal=ConfigError)]
-
-
-def _has_no_order(key: str) -> bool:
-    return False
-
-
-def _shown(ran: Ran) -> list[str]:
-    return [f"{name}: {canonical(found)[:_SHOWN]}" for name, found in ran.found.items()]
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())

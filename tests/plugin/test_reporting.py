@@ -8,7 +8,7 @@ import pytest
 
 import embedkafka
 from embedkafka import AwaitTimeout, BackgroundFailure, EmbedKafkaError
-from embedkafka.explore.exploration import Refuted
+from embedkafka.explore.refutation import Refuted
 from pytest_embedkafka.reporting import hide_frames
 
 Call = Callable[[], object]

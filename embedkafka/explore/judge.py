@@ -1,0 +1,156 @@
+"""`Judge`: runs schedules of a job and says what is wrong with their results.
+
+Owner: the caller's thread.
+Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`), and what a reader
+is told (`refutation`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from embedkafka.explore.driver import ImmediateJob, Job
+from embedkafka.explore.inputs import Feed, given_records
+from embedkafka.explore.job_failures import JobFailed
+from embedkafka.explore.outputs import Output
+from embedkafka.explore.refutation import Problem, Refuted, indented
+from embedkafka.explore.runner import Ran, Runner
+from embedkafka.explore.schedule import Arrival, Schedule, plain
+from embedkafka.explore.seeds import Seed
+from embedkafka.explore.steady_keys import steady_keys
+from embedkafka.explore.verdict import canonical, differences, summary
+from embedkafka.runtime.failures import AwaitTimeout
+
+Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
+"""A function of the outputs and of the inputs, each by name. Any: records and rows have no type."""
+
+_SHOWN: Final = 1000
+_SHOWN_RECORDS: Final = 10
+
+
+class Judge:
+    """Runs schedules and says what is wrong with their results."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        feeds: Mapping[str, Feed],
+        outputs: Mapping[str, Output],
+        invariant: Invariant | None,
+        job: Job,
+    ) -> None:
+        self.plain = plain({name: len(feed.records) for name, feed in feeds.items()})
+        self._runner = runner
+        self._feeds = feeds
+        self._outputs = outputs
+        self._invariant = invariant
+        self._job = job
+        self._references: dict[frozenset[Arrival], Ran | None] = {}
+        self.crashes_with_data = 0
+
+    def require_plain(self, seed: Seed) -> Ran:
+        """Runs the plain schedule; raises `Refuted` if it is wrong already."""
+        try:
+            ran = self._runner.run(self.plain)
+        except JobFailed as failure:
+            raise Refuted(
+                "the job fails under the plain schedule already, so the schedule is not to "
+                f"blame:\n\n{indented(str(failure))}{self.triggers()}",
+                seed=f"{seed.base}/0",
+            ) from None
+        is_right, said = self._holds(self.plain, ran)
+        if not is_right:
+            raise Refuted(
+                "the invariant does not hold under the plain schedule, so the schedule is not to "
+                "blame: all records arrive, and the job takes them in one batch.\n\n"
+                + indented("\n".join([*([said] if said else []), *_shown(ran)]))
+                + self.triggers(),
+                seed=f"{seed.base}/0",
+            )
+        self._references[frozenset(self.plain.arrivals)] = ran
+        return ran
+
+    def find_problem(self, schedule: Schedule) -> Problem | None:
+        """What is wrong under a schedule; None if nothing is.
+
+        If the plain schedule of fewer records also fails, they prove nothing.
+        """
+        reference = self._find_reference(schedule)
+        if reference is None:
+            return None
+        try:
+            ran = self._runner.run(schedule)
+        except JobFailed as failure:
+            return Problem(headline="the job fails", text=str(failure), is_failure=True)
+        except AwaitTimeout as stalled:
+            return Problem(headline="the job stalls", text=str(stalled), is_slow=True)
+        self.crashes_with_data += ran.crashes_with_data
+        is_steady = steady_keys(schedule.arrivals, self._feeds)
+        found = [
+            difference
+            for name, output in self._outputs.items()
+            for difference in differences(
+                name,
+                reference.items[name],
+                ran.items[name],
+                ordered=is_steady if output.ordered else _has_no_order,
+            )
+        ]
+        is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
+        if is_right:
+            return None
+        kinds = ", ".join(dict.fromkeys(difference.refutation.value for difference in found))
+        texts = [text for text in (said, summary(found) if found else "") if text]
+        if found and self._invariant is None:
+            texts.append("Which of the two is right, only an invariant can say.")
+        if not found:
+            texts += ["the outputs are those of the plain schedule:", *_shown(ran)]
+        return Problem(
+            headline=kinds or "the invariant does not hold",
+            text="\n".join(texts),
+            notes=ran.notes,
+        )
+
+    def triggers(self) -> str:
+        """The intervals that the job's triggers did not wait for, if there are any."""
+        said = self._job.describe() if isinstance(self._job, ImmediateJob) else ""
+        return f"\n\n{said}" if said else ""
+
+    def left(self, schedule: Schedule) -> str:
+        """The records of a schedule, if they are few and not all."""
+        if not len(schedule.arrivals) < min(len(self.plain.arrivals), _SHOWN_RECORDS + 1):
+            return ""
+        lines = [
+            f"{each.source} {each.nth + 1}: {self._feeds[each.source].show(each.nth)}"
+            for each in schedule.arrivals
+        ]
+        return f"The records that are left:\n{indented(chr(10).join(lines))}\n\n"
+
+    def _find_reference(self, schedule: Schedule) -> Ran | None:
+        """What the plain schedule of the same records gave; None if that was wrong already."""
+        records = frozenset(schedule.arrivals)
+        if records not in self._references:
+            same = self.plain.keeping(records)
+            try:
+                ran = self._runner.run(same)
+                self._references[records] = ran if self._holds(same, ran)[0] else None
+            except (JobFailed, AwaitTimeout):
+                self._references[records] = None
+        return self._references[records]
+
+    def _holds(self, schedule: Schedule, ran: Ran) -> tuple[bool, str]:
+        """Whether the invariant holds, and what it says if it asserts."""
+        if self._invariant is None:
+            return True, ""
+        try:
+            result = self._invariant(ran.found, given_records(self._feeds, schedule.arrivals))
+        except AssertionError as error:
+            return False, str(error)
+        return result is None or bool(result), ""
+
+
+def _has_no_order(key: str) -> bool:
+    return False
+
+
+def _shown(ran: Ran) -> list[str]:
+    return [f"{name}: {canonical(found)[:_SHOWN]}" for name, found in ran.found.items()]

@@ -1,0 +1,67 @@
+"""What a reader is told of a job that is wrong: `Refuted`, and its message. Pure."""
+
+from collections.abc import Mapping
+
+from embedkafka.explore.schedule import Schedule
+from embedkafka.explore.shrink import Shrunk
+from embedkafka.runtime.values import dataclass, field
+
+
+class Refuted(AssertionError):
+    """A job that gives a wrong result, under the schedule in the message."""
+
+    __module__ = "embedkafka.explore"  # where users import it from
+
+    def __init__(self, message: str, *, seed: str | None = None) -> None:
+        super().__init__(message)
+        self.seed = seed
+        """Repeats it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a run refutes the job."""
+
+    headline: str
+    text: str
+    notes: Mapping[int, str] = field(default_factory=dict)
+    is_failure: bool = False
+    is_slow: bool = False
+    """Whether each attempt to shorten the schedule would wait as long."""
+
+
+def describe(
+    original: Schedule, shrunk: Shrunk, problem: Problem, *, left: str, ran: str, repeat: str
+) -> str:
+    """The schedule in words, the difference, and how to repeat it.
+
+    `left` shows the records that are left, and `ran` says what ran.
+    """
+    shortest = shrunk.schedule
+    steps = [
+        f"{index + 1}. {step}" + (f" [{problem.notes[index]}]" if index in problem.notes else "")
+        for index, step in enumerate(shortest.steps())
+    ]
+    shorter = (
+        f" (found with {len(original.steps())} steps{_records(original, shortest)}, shortened in "
+        f"{shrunk.runs} runs)"
+        if shortest != original
+        else ""
+    )
+    return (
+        f"{problem.headline}: the result of the job depends on the schedule\n\n"
+        f"The schedule{shorter}:\n{indented(chr(10).join(steps))}\n\n{left}"
+        f"The difference:\n{indented(problem.text)}\n\n{ran}\n"
+        f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
+    )
+
+
+def _records(original: Schedule, shortest: Schedule) -> str:
+    """How many records there were, if they are fewer now."""
+    count = len(original.arrivals)
+    return f" and {count} records" if len(shortest.arrivals) < count else ""
+
+
+def indented(text: str) -> str:
+    """The text as a part of a message."""
+    return "\n".join(f"  {line}" for line in text.splitlines())
