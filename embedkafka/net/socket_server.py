@@ -21,6 +21,7 @@ from embedkafka.runtime.addresses import LOOPBACK
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import NamedTuple, dataclass, field
 
 
@@ -96,6 +97,8 @@ class SocketServer:
         self._clients: list[Processor] = []
         self._acceptors: list[Acceptor] = []
         self._unsubscribe: Callable[[], None] = _nothing
+        self._resizing = ranked_lock("network threads", LEAF_RANK)
+        self._ended = False
 
     def bind(self) -> None:
         """Opens the listening sockets: clients may connect, but wait until `start`."""
@@ -167,16 +170,17 @@ class SocketServer:
 
     def resize(self, num_network_threads: int) -> None:
         """Changes the number of threads; those that end close their connections."""
-        clients, self._num_network_threads = self._clients, num_network_threads
-        if not clients or len(clients) == num_network_threads:
-            return
-        added = [
-            self._add_processor(f"processor-{index}", is_control_plane=False)
-            for index in range(len(clients), num_network_threads)
-        ]
-        self._clients = clients[:num_network_threads] + added
-        for processor in added:
-            processor.start()
+        with self._resizing:  # one that is not started when the server ends would start later
+            clients, self._num_network_threads = self._clients, num_network_threads
+            if self._ended or not clients or len(clients) == num_network_threads:
+                return
+            added = [
+                self._add_processor(f"processor-{index}", is_control_plane=False)
+                for index in range(len(clients), num_network_threads)
+            ]
+            self._clients = clients[:num_network_threads] + added
+            for processor in added:
+                processor.start()
         for acceptor in self._acceptors:
             acceptor.owners = self._clients
         # `stop` joins them: this may be the thread of one of them.
@@ -252,7 +256,9 @@ class SocketServer:
 
     def _end(self, phase: Phase) -> None:
         self._unsubscribe()
-        processors, self._processors = self._processors, []
+        with self._resizing:
+            self._ended = True
+            processors, self._processors = self._processors, []
         for processor in processors:
             processor.stop(phase)
         for processor in processors:

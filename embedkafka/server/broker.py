@@ -395,9 +395,9 @@ class Broker:
         self._coordinator.stop(drain=leave)
         if leave:
             self._server.stop()
+        self._background.shutdown()  # it resizes the pool
         self._pool.close()
         self._control_pool.close()
-        self._background.shutdown()
         self.conversions.shutdown()
         self.logs.stop_cleaning()
         for cleaner in self._cleaners:

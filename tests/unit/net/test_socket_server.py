@@ -463,6 +463,13 @@ def test_network_threads_come_and_go_while_the_server_runs(bench: Bench) -> None
             assert another.ask(b"x") == b"re:x"
 
 
+def test_a_server_that_has_ended_starts_no_network_thread(bench: Bench) -> None:
+    server = bench.serve(echo, threads=1)
+    server.stop()
+    server.resize(3)
+    assert not bench.own_threads.names()
+
+
 def test_without_descriptors_a_connection_is_turned_away_and_the_next_one_served(
     bench: Bench,
 ) -> None:
