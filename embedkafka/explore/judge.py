@@ -1,8 +1,8 @@
 """`Judge`: runs schedules of a job and says what is wrong with their results.
 
 Owner: the caller's thread.
-Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`), and what a reader
-is told (`refutation`).
+Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`), and the message
+to the reader (`refutation`).
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a reader is told of a job that is wrong: `Refuted`, and its message. Pure."""
+"""`Refuted`, and the message with which it says that a job is wrong. Pure."""
 
 from collections.abc import Mapping
 

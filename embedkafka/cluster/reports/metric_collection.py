@@ -1,6 +1,6 @@
 """Reads the numbers of `kafka.metrics()` off the brokers.
 
-Gauges are read off a broker's parts when somebody asks. Counters of requests, records and bytes
+Gauges are read off a broker's parts on demand. Counters of requests, records and bytes
 begin with the first call (`server.meter`), and so do those of controllers (`controller.event_log`).
 
 Owner: none; it only reads.
