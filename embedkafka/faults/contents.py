@@ -7,7 +7,7 @@ from uuid import UUID
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import Field, Schema, schema_of
-from embedkafka.protocol.wire_types import Entity, EntityBy
+from embedkafka.protocol.wire_types import Entity
 from embedkafka.runtime.values import dataclass
 
 FindTopic = Callable[[UUID], str | None]
@@ -31,7 +31,7 @@ def contents_of(request: object, find_topic: FindTopic) -> Contents:
     """What `request` names."""
     found: dict[Entity, set[Any]] = {entity: set() for entity in Entity}  # Any: names and numbers
     for owner, field, item in _leaves(request):
-        if entity := _entity(owner, field):
+        if entity := field.entity_in(owner):
             found[entity].add(item)
     named = {find_topic(topic_id) for topic_id in found[Entity.TOPIC_ID]}
     return Contents(
@@ -45,13 +45,6 @@ def contents_of(request: object, find_topic: FindTopic) -> Contents:
 def _given(names: set[str | None]) -> frozenset[str]:
     """Without nulls, and without the empty names of versions that have an id in their place."""
     return frozenset(filter(None, names))
-
-
-def _entity(owner: object, field: Field) -> Entity | None:
-    """What a field of `owner` names."""
-    if isinstance(field.entity, EntityBy):
-        return dict(field.entity.kinds).get(getattr(owner, field.entity.field))
-    return field.entity
 
 
 def errors_in(response: object) -> Counter[str]:
@@ -73,7 +66,7 @@ def _placed_errors(message: object, topic: str, find_topic: FindTopic) -> Iterat
     partition = ""
     for field in schema_of(type(message)).fields:
         value = values[field.name] = getattr(message, field.name)
-        entity = _entity(message, field)
+        entity = field.entity_in(message)
         if entity is Entity.TOPIC_ID and isinstance(value, UUID):
             topic = find_topic(value) or topic
         elif entity is Entity.TOPIC_NAME and isinstance(value, str):

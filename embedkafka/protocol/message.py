@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast, dataclass_transform
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.wire_types import Entities, WireType, wire_type_of
+from embedkafka.protocol.wire_types import Entities, Entity, EntityBy, WireType, wire_type_of
 from embedkafka.runtime.values import (
     REFUSALS,
     REQUIRED,
@@ -70,6 +70,19 @@ class Field(NamedTuple):
 
     def is_nullable_in(self, version: int) -> bool:
         return self.nullable_since is not None and version >= self.nullable_since
+
+    def entity_in(self, owner: object) -> Entity | None:
+        """What it names in `owner`, a struct with this field."""
+        if isinstance(self.entity, EntityBy):
+            return dict(self.entity.kinds).get(getattr(owner, self.entity.field))
+        return self.entity
+
+    @property
+    def entities(self) -> frozenset[Entity]:
+        """All that it may name."""
+        if isinstance(self.entity, EntityBy):
+            return frozenset(dict(self.entity.kinds).values())
+        return frozenset() if self.entity is None else frozenset({self.entity})
 
 
 class Schema(NamedTuple):

@@ -53,17 +53,21 @@ def refusal(
     message: str | None = None,
     *,
     everywhere: bool = False,
+    in_part: bool = False,
 ) -> Message:
     """The answer with `code` for everything in `request`.
 
     `everywhere`: also in entries that Kafka leaves out if the error is above them, for those who
-    take them from there.
+    take them from there. `in_part`: in entries, not at the top, since others get an answer.
     """
     api = schema_of(type(request)).api
     assert api is not None, f"{type(request).__name__} is not a request"
     everywhere = everywhere or api in _AT_THE_TOP_AND_IN_ENTRIES
     how = _Refusal(code, version, message, everywhere)
-    response = how.struct(response_type(api), _entry(request, {}, version)._replace(names={}))
+    asked = _entry(request, {}, version)._replace(names={})
+    response = how.struct(response_type(api), asked, is_answered=in_part)
+    if in_part and hasattr(response, "error_code"):
+        response = replace(response, error_code=ErrorCode.NONE)
     return _ODD[api](how, request, response) if api in _ODD else response
 
 
@@ -133,9 +137,10 @@ class _Refusal(NamedTuple):
     message: str | None
     is_everywhere: bool
 
-    def struct(self, cls: Class, asked: _Entry) -> Message:
+    def struct(self, cls: Class, asked: _Entry, *, is_answered: bool = False) -> Message:
         fields = _fields(cls, self.version)
-        is_here = not self.is_everywhere and any(field.name in _ERRORS for field in fields)
+        goes_on = is_answered or self.is_everywhere
+        is_here = not goes_on and any(field.name in _ERRORS for field in fields)
         return cls(**{field.name: self._value(field, asked, is_here=is_here) for field in fields})
 
     def _value(self, field: Field, asked: _Entry, *, is_here: bool) -> object:

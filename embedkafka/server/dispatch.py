@@ -29,6 +29,7 @@ from embedkafka.server.api_table import HANDLERS, Api, load_handler
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 
 if TYPE_CHECKING:
+    from embedkafka.security.acl.operations import AclOperation, ResourceType
     from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.meter import Metered
@@ -115,6 +116,28 @@ class RequestContext:
     @property
     def connection_id(self) -> str:
         return self._request.connection_id
+
+    def may(
+        self,
+        operation: "AclOperation",
+        kind: "ResourceType",
+        name: str,
+        *,
+        quiet: bool = False,
+    ) -> bool:
+        """Whether the client may do this; without an authorizer, everyone may.
+
+        `quiet`: the client has not asked for this resource.
+        """
+        return self.checks is None or self.checks.may(operation, kind, name, quiet=quiet)
+
+    def may_cluster(self, operation: "AclOperation", *, quiet: bool = False) -> bool:
+        """Whether the client may do this to the cluster."""
+        return self.checks is None or self.checks.may_cluster(operation, quiet=quiet)
+
+    def may_describe(self, kind: "ResourceType", name: str) -> bool:
+        """Whether the client may see what it has not asked for by name."""
+        return self.checks is None or self.checks.may_describe(kind, name)
 
     def reply(self, response: object) -> None:
         """Sends the response: once, from any thread. Failing to encode it is our bug."""

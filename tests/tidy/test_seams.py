@@ -42,7 +42,6 @@ SEAMS: dict[str, set[str]] = {
     "eval": set(),
     "exec": {"runtime/source.py"},
     "importlib.import_module": {
-        "server/authorization/guarded.py",
         "__init__.py",
         "protocol/messages/registry.py",
         "server/api_table.py",

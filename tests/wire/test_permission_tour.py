@@ -15,10 +15,30 @@ from tests.wire.raw_tour import condensed
 
 #: Differences on purpose, which `docs/differences.md` explains.
 DIFFERENT: Final[Mapping[tuple[str, str], str]] = {
-    ("all but a few", f"change configs {which}in an unknown way"): (
-        "Kafka's answer is UNKNOWN_SERVER_ERROR"
-    )
-    for which in ("", "of a group ")
+    **{
+        ("all but a few", f"change configs {which}in an unknown way"): (
+            "Kafka's answer is UNKNOWN_SERVER_ERROR"
+        )
+        for which in ("", "of a group ")
+    },
+    **{
+        (grant, name): "malformed and not permitted: Kafka's answer is that it is malformed"
+        for name, permitted in {
+            "change configs badly": {"the cluster", "all but a few"},
+            "change configs twice": {"all but a few"},
+            "configs of an unknown kind": {"all but a few"},
+            "create twice": {"the cluster"},
+            "delete by both": {"the cluster", "all but a few"},
+            "delete by name twice": {"the cluster", "all but a few"},
+            "delete twice": {"the cluster", "all but a few"},
+            "grow twice": {"all but a few"},
+            "offsets with an unknown isolation": GRANTS.keys()
+            - {"a few resources", "all but a few"},
+            "sync": {"the rights of a job", "all but a few"},
+        }.items()
+        for grant in GRANTS
+        if grant not in permitted
+    },
 }
 RECORDED: Final[Mapping[str, Mapping[str, Any]]] = read_recorded()  # Any: as JSON has it
 

@@ -7,14 +7,18 @@ from typing import Final, TypeVar
 from embedkafka.runtime.arguments import require_text, shown
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import NamedTuple, dataclass, replace
-from embedkafka.security.acl.operations import SUPPORTED_OPERATIONS, AclOperation, ResourceType
+from embedkafka.security.acl.operations import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    AclOperation,
+    ResourceType,
+)
 from embedkafka.security.principals import USER
 
 WILDCARD: Final = "*"
 """Any host; as the name of a literal pattern, any resource."""
 
 ANYONE: Final = f"{USER}:{WILDCARD}"
-CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class PatternType(IntEnum):

@@ -17,9 +17,9 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.locks import ACL_RANK, LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.runtime.values import dataclass, field
-from embedkafka.security.acl.acls import CLUSTER_NAME, Acl, AclFilter, ResourcePattern
+from embedkafka.security.acl.acls import Acl, AclFilter, ResourcePattern
 from embedkafka.security.acl.index import AclIndex
-from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.security.acl.operations import CLUSTER_NAME, AclOperation, ResourceType
 from embedkafka.security.acl.znodes import (
     CHANGE_PREFIX,
     EXTENDED_CHANGES,

@@ -39,6 +39,9 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the only cluster."""
+
 _Op = AclOperation
 
 SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {

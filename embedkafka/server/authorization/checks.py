@@ -1,15 +1,18 @@
-"""The questions that one request puts to the authorizer, and what a guard makes of the answers."""
+"""The questions that one request puts to the authorizer, and what becomes of it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from uuid import UUID
 
-from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.values import NamedTuple
-from embedkafka.security.acl.acls import CLUSTER_NAME
 from embedkafka.security.acl.authorizer import AclAuthorizer, Refusal
-from embedkafka.security.acl.operations import SUPPORTED_OPERATIONS, AclOperation, ResourceType
+from embedkafka.security.acl.operations import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    AclOperation,
+    ResourceType,
+)
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -25,18 +28,14 @@ REFUSED_WITH: Final = {
 }
 
 
-_FIRST_BY_ID: Final = {ApiKey.PRODUCE: 13, ApiKey.OFFSET_COMMIT: 10, ApiKey.OFFSET_FETCH: 10}
-"""The first version of a request that has topic ids instead of names."""
-
-
 class Refused(NamedTuple):
-    """A guard's outcome: this response, without a call to the handler."""
+    """What becomes of a request: this response, without a call to the handler."""
 
     response: object
 
 
 class Narrowed(NamedTuple):
-    """A guard's outcome: the handler gets `request`, and `amend` completes its response."""
+    """What becomes of a request: the handler gets `request`, and `amend` completes its response."""
 
     request: Any  # Any: of the type that the handler takes
     amend: Callable[[Any], object]  # Any: likewise its response
@@ -82,9 +81,12 @@ class Checks:
     def may_cluster(self, operation: AclOperation, *, quiet: bool = False) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
 
+    def may_describe(self, kind: ResourceType, name: str) -> bool:
+        """Whether the client may see what it has not asked for by name."""
+        return self.may(AclOperation.DESCRIBE, kind, name, quiet=True)
+
     def may_see_topic(self, name: str) -> bool:
-        """Whether the client may describe a topic that it has not asked for by name."""
-        return self.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name, quiet=True)
+        return self.may_describe(ResourceType.TOPIC, name)
 
     def may_some(self, operation: AclOperation, kind: ResourceType) -> bool:
         """Whether the client may do this to at least one resource of the type."""
@@ -116,8 +118,9 @@ class Checks:
             if self._authorizer.allows(self._principal, self._host, operation, kind, name)
         )
 
-    def topic_name(self, name: str, topic_id: UUID) -> str | None:
-        """The name of a topic that the request names, or identifies if its version does that."""
-        if self.context.version < _FIRST_BY_ID[self.context.api_key]:
+    def topic_name(self, entry: Any) -> str | None:  # Any: a struct that names a topic
+        """The name of a topic that a message names or identifies; None if there is no such id."""
+        if entry.name or entry.topic_id == ZERO_UUID:
+            name: str = entry.name
             return name
-        return self.broker.metadata.snapshot.topic_names.get(topic_id)
+        return self.broker.metadata.snapshot.topic_names.get(entry.topic_id)

@@ -1,13 +1,13 @@
-"""Puts guards before handlers, on brokers with an authorizer only."""
+"""Asks for permission before handlers run, on brokers with an authorizer only."""
 
 import functools
-import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.security.acl.authorizer import AclAuthorizer
 from embedkafka.server.api_table import HANDLERS, load_handler
 from embedkafka.server.authorization.checks import Checks, Narrowed, Refused
+from embedkafka.server.authorization.needs import Rule, outcome
 from embedkafka.server.authorization.table import FREE, RULES
 from embedkafka.server.dispatch import LATER
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from embedkafka.server.dispatch import RequestContext
 
 Handler = Callable[..., Any]  # Any: each handler has its own message types
-Guard = Callable[[Checks, Any], object]  # Any: each guard has its own request
+
+_NO_ACK: Final = 0
 
 
 def guarded_loader(
@@ -30,31 +31,24 @@ def guarded_loader(
         handler, api = load_plain(name), apis[name]
         if api in FREE:
             return handler
-        guarded = _guarded(handler, _load_guard(RULES[api].guard), authorizer)
+        guarded = _guarded(handler, RULES[api], authorizer)
         return _once_informed(guarded) if HANDLERS[api].for_clients else guarded
 
     return load
 
 
-def _load_guard(name: str) -> Guard:
-    if not name:
-        return lambda check, request: request
-    module, function = name.split(".")
-    loaded = importlib.import_module(f"embedkafka.server.authorization.{module}")
-    return cast(Guard, getattr(loaded, function))  # looked up by name
-
-
-def _guarded(handler: Handler, guard: Guard, authorizer: AclAuthorizer) -> Handler:
+def _guarded(handler: Handler, rule: Rule, authorizer: AclAuthorizer) -> Handler:
     def run(broker: "Broker", request: Any, context: "RequestContext") -> object:  # Any: see above
         context.checks = check = Checks(authorizer, broker, context)
-        outcome = guard(check, request)
-        if outcome is request:
-            return handler(broker, request, context)
-        if isinstance(outcome, Refused):
-            return outcome.response
-        assert isinstance(outcome, Narrowed)
-        context.amend = outcome.amend
-        return handler(broker, outcome.request, context)
+        permitted = outcome(check, request, rule)
+        if isinstance(permitted, Refused):
+            if getattr(request, "acks", None) == _NO_ACK:
+                context.close_connection("a request without an answer was not allowed")
+                return LATER
+            return permitted.response
+        if isinstance(permitted, Narrowed):
+            request, context.amend = permitted
+        return handler(broker, request, context)
 
     return run
 

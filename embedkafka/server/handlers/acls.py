@@ -13,7 +13,6 @@ from embedkafka.protocol.messages.security import (
     DescribeAclsResponse,
 )
 from embedkafka.security.acl.acls import (
-    CLUSTER_NAME,
     Acl,
     AclFilter,
     PatternType,
@@ -21,7 +20,7 @@ from embedkafka.security.acl.acls import (
     ResourcePattern,
     known,
 )
-from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.security.acl.operations import CLUSTER_NAME, AclOperation, ResourceType
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def describe_acls(
     broker: "Broker", request: DescribeAclsRequest, context: "RequestContext"
 ) -> object:
     """ACLs that match a filter, by resource; SECURITY_DISABLED without an authorizer."""
-    if not is_complete(request):
+    if not _is_complete(request):
         context.close_connection("a filter has unknown elements")
         return LATER
     if broker.authorizer is None:
@@ -70,7 +69,7 @@ def describe_acls(
     )
 
 
-def is_complete(request: DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest) -> bool:
+def _is_complete(request: DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest) -> bool:
     """Whether no number is 0, "unknown", at which Kafka closes the connection."""
     if isinstance(request, CreateAclsRequest):
         return not any(
@@ -89,7 +88,7 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: "RequestC
 
     Behaviour: as in Kafka, a number that only a filter may use fails the whole request.
     """
-    if not is_complete(request):
+    if not _is_complete(request):
         context.close_connection("an ACL has unknown elements")
         return LATER
     if broker.authorizer is None:
@@ -160,7 +159,7 @@ def _created(creation: CreateAclsRequest.Creation) -> Acl:
 
 def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: "RequestContext") -> object:
     """Deletes the ACLs that match filters. SECURITY_DISABLED without an authorizer."""
-    if not is_complete(request):
+    if not _is_complete(request):
         context.close_connection("a filter has unknown elements")
         return LATER
     _Result = DeleteAclsResponse.FilterResult

@@ -8,8 +8,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import DescribeClusterRequest, DescribeClusterResponse
 from embedkafka.protocol.messages.quorum import UnregisterBrokerRequest, UnregisterBrokerResponse
 from embedkafka.protocol.wire_types import OPERATIONS_OMITTED
-from embedkafka.security.acl.operations import CLUSTER_OPERATIONS
-from embedkafka.server.handlers.metadata import once_informed
+from embedkafka.server.handlers.metadata import cluster_operations, once_informed
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -74,7 +73,7 @@ def _cluster(
         cluster_id=broker.cluster_id,
         controller_id=snapshot.controller_id,
         brokers=[*live, *(_fenced_brokers(broker, listener) if wants_fenced else ())],
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(context)
         if request.include_cluster_authorized_operations
         else OPERATIONS_OMITTED,
     )

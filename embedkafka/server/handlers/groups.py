@@ -5,8 +5,9 @@ translate topic ids and answer for topics that do not exist.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from embedkafka.group.consumer.describe import describe_consumer_error
 from embedkafka.group.consumer.heartbeat import heartbeat_error
@@ -28,6 +29,7 @@ from embedkafka.protocol.messages.groups import (
     JoinGroupRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
+    ListGroupsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
@@ -39,7 +41,7 @@ from embedkafka.protocol.messages.groups import (
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from embedkafka.security.acl.operations import GROUP_OPERATIONS
+from embedkafka.security.acl.operations import GROUP_OPERATIONS, AclOperation, ResourceType
 from embedkafka.server import zookeeper_offsets
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
@@ -177,7 +179,7 @@ def consumer_group_heartbeat(
         context.client_host,
         context.version,
         context.reply,
-        None if context.checks is None else context.checks.may_see_topic,
+        None if context.checks is None else partial(context.may_describe, ResourceType.TOPIC),
     )
     return LATER
 
@@ -193,20 +195,52 @@ def consumer_group_describe(
                 for group_id in request.group_ids
             ]
         )
-    if not request.include_authorized_operations:
-        broker.groups.consumer_group_describe(request, context.reply)
-        return LATER
 
     @context.answering
     def reply(response: ConsumerGroupDescribeResponse) -> None:
         groups = [
-            g if g.error_code else replace(g, authorized_operations=GROUP_OPERATIONS)
-            for g in response.groups
+            group if _may_see_topics(context, group) else _with_hidden_topics(group)
+            for group in response.groups
         ]
+        if request.include_authorized_operations:
+            groups = [_with_operations(context, group) for group in groups]
         context.reply(replace(response, groups=groups))
 
     broker.groups.consumer_group_describe(request, reply)
     return LATER
+
+
+def _may_see_topics(context: "RequestContext", group: ConsumerGroupDescribeResponse.Group) -> bool:
+    if context.checks is None:
+        return True
+    names = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    names.update(name for member in group.members for name in member.subscribed_topic_names)
+    describe = AclOperation.DESCRIBE
+    return all(context.may(describe, ResourceType.TOPIC, name) for name in sorted(names))
+
+
+def _with_hidden_topics(
+    group: ConsumerGroupDescribeResponse.Group,
+) -> ConsumerGroupDescribeResponse.Group:
+    return describe_consumer_error(
+        group.group_id,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "The group has described topic(s) that the client is not authorized to describe.",
+    )
+
+
+def _with_operations(context: "RequestContext", group: Any) -> Any:  # Any: of either description
+    if group.error_code:
+        return group
+    operations = GROUP_OPERATIONS
+    if context.checks is not None:
+        operations = context.checks.operations(ResourceType.GROUP, group.group_id)
+    return replace(group, authorized_operations=operations)
 
 
 def _has_consumer_groups(broker: "Broker") -> bool:
@@ -407,7 +441,20 @@ def _missing(topic: str, partitions: Iterable[int]) -> OffsetDeleteResponse.Topi
 
 def list_groups(broker: "Broker", request: ListGroupsRequest, context: "RequestContext") -> object:
     """Groups coordinated by this broker, filtered by state (v4) and type (v5)."""
-    broker.groups.list_groups(request, context.reply)
+    if context.may_cluster(AclOperation.DESCRIBE, quiet=True):
+        broker.groups.list_groups(request, context.reply)
+        return LATER
+
+    @context.answering
+    def reply(response: ListGroupsResponse) -> None:
+        visible = [
+            group
+            for group in response.groups
+            if context.may_describe(ResourceType.GROUP, group.group_id)
+        ]
+        context.reply(replace(response, groups=visible))
+
+    broker.groups.list_groups(request, reply)
     return LATER
 
 
@@ -415,26 +462,16 @@ def describe_groups(
     broker: "Broker", request: DescribeGroupsRequest, context: "RequestContext"
 ) -> object:
     """Members and assignments of groups."""
-    broker.groups.describe_groups(
-        request, context.version, context.answering(_with_operations(request, context.reply))
-    )
+
+    @context.answering
+    def reply(response: DescribeGroupsResponse) -> None:
+        if request.include_authorized_operations:
+            groups = [_with_operations(context, group) for group in response.groups]
+            response = replace(response, groups=groups)
+        context.reply(response)
+
+    broker.groups.describe_groups(request, context.version, reply)
     return LATER
-
-
-def _with_operations(
-    request: DescribeGroupsRequest, reply: Callable[[DescribeGroupsResponse], None]
-) -> Callable[[DescribeGroupsResponse], None]:
-    if not request.include_authorized_operations:
-        return reply
-
-    def add(response: DescribeGroupsResponse) -> None:
-        groups = [
-            g if g.error_code else replace(g, authorized_operations=GROUP_OPERATIONS)
-            for g in response.groups
-        ]
-        reply(replace(response, groups=groups))
-
-    return add
 
 
 def delete_groups(

@@ -20,7 +20,13 @@ from embedkafka.protocol.messages.core import (
 from embedkafka.protocol.wire_types import OPERATIONS_OMITTED, ZERO_UUID
 from embedkafka.runtime.ids import NO_LEADER
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
-from embedkafka.security.acl.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from embedkafka.security.acl.operations import (
+    CLUSTER_NAME,
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    AclOperation,
+    ResourceType,
+)
 from embedkafka.server.api_table import HANDLERS
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.features import FEATURES
@@ -164,7 +170,11 @@ def _metadata(
     )
     describe = _TopicDescriber(broker, snapshot, request, context)
     if wants_all:
-        topics = [describe.known(name) for name in sorted(snapshot.topics)]
+        topics = [
+            describe.known(name)
+            for name in sorted(snapshot.topics)
+            if context.may_describe(ResourceType.TOPIC, name)
+        ]
     else:
         by_id = any(topic.topic_id != ZERO_UUID for topic in request.topics or ())
         asked = {
@@ -172,7 +182,8 @@ def _metadata(
             for topic in request.topics or ()
             if not by_id or topic.topic_id != ZERO_UUID
         }
-        topics = [describe.requested(topic) for topic in asked.values()]
+        topics = list(filter(None, map(describe.requested, asked.values())))
+        topics += [*describe.not_created, *describe.hidden]
         broker.auto_create_topics(describe.missing, context.client_id)
     return MetadataResponse(
         brokers=[
@@ -188,10 +199,24 @@ def _metadata(
         cluster_id=broker.cluster_id,
         controller_id=snapshot.controller_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(context)
         if request.include_cluster_authorized_operations
         else OPERATIONS_OMITTED,
     )
+
+
+def cluster_operations(context: "RequestContext") -> int:
+    """What the client may do to the cluster; nothing if it may not describe it."""
+    if context.checks is None:
+        return CLUSTER_OPERATIONS
+    may_describe = context.may_cluster(AclOperation.DESCRIBE)
+    return context.checks.operations(ResourceType.CLUSTER, CLUSTER_NAME) if may_describe else 0
+
+
+def _topic_operations(context: "RequestContext", name: str) -> int:
+    if context.checks is None:
+        return TOPIC_OPERATIONS
+    return context.checks.operations(ResourceType.TOPIC, name)
 
 
 class _TopicDescriber:
@@ -205,20 +230,29 @@ class _TopicDescriber:
         context: "RequestContext",
     ) -> None:
         self.missing: list[str] = []
+        self.not_created: list[MetadataResponse.Topic] = []
+        """Those that the client may not create."""
+        self.hidden: list[MetadataResponse.Topic] = []
+        """Those that the client may not see."""
         self._snapshot = snapshot
         self._context = context
         self._may_create = request.allow_auto_topic_creation and broker.config.broker.flag(
             "auto.create.topics.enable"
         )
-        self._operations = (
-            TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_OMITTED
-        )
+        self._shows_operations = request.include_topic_authorized_operations
 
-    def requested(self, topic: MetadataRequest.Topic) -> MetadataResponse.Topic:
+    def requested(self, topic: MetadataRequest.Topic) -> MetadataResponse.Topic | None:
+        """The topic, unless it is one of those that the client may not see or create."""
         if topic.name is None or topic.topic_id != ZERO_UUID:
             return self._by_id(topic.topic_id)
+        if not self._context.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            self.hidden.append(_forbidden(name=topic.name))
+            return None
         if topic.name in self._snapshot.topics:
             return self.known(topic.name)
+        if self._may_create and not self._is_permitted_to_create(topic.name):
+            self.not_created.append(_forbidden(name=topic.name))
+            return None
         if not is_valid_topic_name(topic.name):
             return self._failed(ErrorCode.INVALID_TOPIC_EXCEPTION, topic.name)
         if self._may_create:
@@ -234,13 +268,26 @@ class _TopicDescriber:
                 self._partition(index, info)
                 for index, info in sorted(self._snapshot.topics[name].items())
             ],
-            topic_authorized_operations=self._operations,
+            topic_authorized_operations=self._operations(name),
         )
 
-    def _by_id(self, topic_id: uuid.UUID) -> MetadataResponse.Topic:
+    def _is_permitted_to_create(self, name: str) -> bool:
+        create = AclOperation.CREATE
+        may_cluster = self._context.may_cluster(create, quiet=True)
+        return may_cluster or self._context.may(create, ResourceType.TOPIC, name)
+
+    def _operations(self, name: str) -> int:
+        return (
+            _topic_operations(self._context, name) if self._shows_operations else OPERATIONS_OMITTED
+        )
+
+    def _by_id(self, topic_id: uuid.UUID) -> MetadataResponse.Topic | None:
         name = self._snapshot.topic_names.get(topic_id)
         if name is None:
             return self._failed(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+        if not self._context.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            self.hidden.append(_forbidden(topic_id=topic_id))
+            return None
         return self.known(name)
 
     def _failed(
@@ -252,7 +299,9 @@ class _TopicDescriber:
             topic_id=topic_id,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
-            topic_authorized_operations=OPERATIONS_OMITTED if name is None else self._operations,
+            topic_authorized_operations=OPERATIONS_OMITTED
+            if name is None
+            else self._operations(name),
         )
 
     def _partition(self, index: int, info: PartitionInfo) -> MetadataResponse.Topic.Partition:
@@ -279,6 +328,15 @@ class _TopicDescriber:
         return ErrorCode.NONE, info.leader
 
 
+def _forbidden(
+    *, name: str | None = None, topic_id: uuid.UUID = ZERO_UUID
+) -> MetadataResponse.Topic:
+    """What the client may not see: of a name no id, of an id no name."""
+    return MetadataResponse.Topic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id, partitions=[]
+    )
+
+
 def offline_replicas(snapshot: MetadataSnapshot, info: PartitionInfo) -> Sequence[int]:
     """Replicas on dead brokers or failed disks."""
     return [
@@ -296,32 +354,48 @@ def describe_topic_partitions(
     Behaviour: a page holds at most `response_partition_limit` partitions, and never more than
     `max.request.partition.size.limit`; no topics in the request means all of them.
     """
-    return once_informed(broker, context, lambda: _topic_partitions(broker, request))
+    return once_informed(broker, context, lambda: _topic_partitions(broker, request, context))
 
 
 def _topic_partitions(
-    broker: "Broker", request: DescribeTopicPartitionsRequest
+    broker: "Broker", request: DescribeTopicPartitionsRequest, context: "RequestContext"
 ) -> DescribeTopicPartitionsResponse:
     snapshot = broker.metadata.snapshot
     limit = broker.config.broker.integer("max.request.partition.size.limit")
-    page = _Page(snapshot, max(1, min(limit, request.response_partition_limit)))
+    page = _Page(snapshot, max(1, min(limit, request.response_partition_limit)), context)
     cursor = request.cursor
-    named = {topic.name for topic in request.topics}
+    named = dict.fromkeys(topic.name for topic in request.topics)
     if "" in named:
         return _refused_pages(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    asked = named or set(snapshot.topics)
-    if is_elsewhere(request):
+    if _is_elsewhere(request):
         return _refused_pages(request, ErrorCode.INVALID_REQUEST)
+    hidden = [
+        name for name in named if not context.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+    ]
+    asked = named.keys() - hidden
+    if not named:
+        asked = {one for one in snapshot.topics if context.may_describe(ResourceType.TOPIC, one)}
     if cursor is not None:
         asked = {name for name in asked if name >= cursor.topic_name}
     for name in sorted(asked):
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         if not page.add(name, first, skip_missing=not request.topics):
             break
-    return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
+    failed = [
+        DescribeTopicPartitionsResponse.Topic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            name=name,
+            topic_id=ZERO_UUID,
+            partitions=[],
+        )
+        for name in hidden
+    ]
+    return DescribeTopicPartitionsResponse(
+        topics=[*page.topics, *failed], next_cursor=page.next_cursor
+    )
 
 
-def is_elsewhere(request: DescribeTopicPartitionsRequest) -> bool:
+def _is_elsewhere(request: DescribeTopicPartitionsRequest) -> bool:
     """Whether the cursor is at a partition or a topic where no page of this request begins."""
     cursor, named = request.cursor, {topic.name for topic in request.topics}
     return cursor is not None and (
@@ -350,11 +424,12 @@ def _refused_pages(
 class _Page:
     """Fills one answer of DescribeTopicPartitions."""
 
-    def __init__(self, snapshot: MetadataSnapshot, room: int) -> None:
+    def __init__(self, snapshot: MetadataSnapshot, room: int, context: "RequestContext") -> None:
         self.topics: list[DescribeTopicPartitionsResponse.Topic] = []
         self.next_cursor: DescribeTopicPartitionsResponse.Cursor | None = None
         self._snapshot = snapshot
         self._room = room
+        self._context = context
 
     def add(self, name: str, first: int, *, skip_missing: bool) -> bool:
         """Adds the partitions of one topic that fit; False when the page is full."""
@@ -389,7 +464,7 @@ class _Page:
             topic_id=ZERO_UUID,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
-            topic_authorized_operations=TOPIC_OPERATIONS,
+            topic_authorized_operations=_topic_operations(self._context, name),
         )
 
     def _topic(
@@ -400,7 +475,7 @@ class _Page:
             topic_id=self._snapshot.topic_ids.get(name, ZERO_UUID),
             is_internal=name in INTERNAL_TOPICS,
             partitions=[self._partition(index, info) for index, info in partitions],
-            topic_authorized_operations=TOPIC_OPERATIONS,
+            topic_authorized_operations=_topic_operations(self._context, name),
         )
 
     def _partition(

@@ -16,6 +16,7 @@ from embedkafka.protocol.messages.topics import (
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.topic_names import CLUSTER_METADATA_TOPIC
+from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.config.view import topic_entries
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
@@ -67,7 +68,7 @@ def create_topics(
             if not request.validate_only:
                 broker.topics.create(planned)
                 waits_for[topic.name] = len(planned.assignment)
-            results[topic.name] = _created(broker, planned)
+            results[topic.name] = _created(broker, planned, context)
         except ApiError as error:
             results[topic.name] = CreateTopicsResponse.Topic(
                 name=topic.name, error_code=error.code, error_message=error.message or None
@@ -111,7 +112,17 @@ def _plan(broker: "Broker", topic: CreateTopicsRequest.Topic) -> NewTopic:
     )
 
 
-def _created(broker: "Broker", topic: NewTopic) -> CreateTopicsResponse.Topic:
+def _created(
+    broker: "Broker", topic: NewTopic, context: "RequestContext"
+) -> CreateTopicsResponse.Topic:
+    """Shows settings only to those who may describe them."""
+    describe = AclOperation.DESCRIBE_CONFIGS
+    if not context.may(describe, ResourceType.TOPIC, topic.name, quiet=True):
+        return CreateTopicsResponse.Topic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     return CreateTopicsResponse.Topic(
         name=topic.name,
         topic_id=topic.topic_id,

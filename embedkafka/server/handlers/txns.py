@@ -20,9 +20,11 @@ from embedkafka.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     InitProducerIdRequest,
     ListTransactionsRequest,
+    ListTransactionsResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     WriteTxnMarkersRequest,
@@ -38,6 +40,7 @@ from embedkafka.replica.partition.partition import ACKS_ALL
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
+from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.rules import check_topic_name
@@ -56,8 +59,20 @@ def init_producer_id(
     broker: "Broker", request: InitProducerIdRequest, context: "RequestContext"
 ) -> object:
     """A producer id and epoch; with a transactional id, fences its older producers."""
+    if request.transactional_id is None and not _may_write_somewhere(context):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     broker.txns.init_producer_id(request, context.version, context.reply)
     return LATER
+
+
+def _may_write_somewhere(context: "RequestContext") -> bool:
+    """Without a transactional id, permission to write to some topic is enough (KIP-679)."""
+    checks = context.checks
+    return (
+        checks is None
+        or checks.may_some(AclOperation.WRITE, ResourceType.TOPIC)
+        or checks.may_cluster(AclOperation.IDEMPOTENT_WRITE)
+    )
 
 
 def add_partitions_to_txn(
@@ -68,7 +83,7 @@ def add_partitions_to_txn(
     Versions: v4 is for brokers: several transactions, and it may only verify (KIP-890).
     """
     if context.version < FIRST_SENT_BY_BROKERS:
-        refused = _refused_partitions(broker, request.v3_and_below_topics, from_client=True)
+        refused = _refused_partitions(broker, request.v3_and_below_topics, context)
         if refused is not None:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
         broker.txns.add_partitions_to_txn(request, context.version, context.reply)
@@ -107,16 +122,29 @@ def _add_partitions_for_brokers(
 def _refused_partitions(
     broker: "Broker",
     topics: Sequence[AddPartitionsToTxnRequest.Transaction.Topic],
-    *,
-    from_client: bool = False,
+    client: "RequestContext | None" = None,
 ) -> list[AddPartitionsToTxnResponse.Transaction.Topic] | None:
-    """The results if a partition is refused; the others are not attempted then."""
+    """The results if a partition is refused; the others are not attempted then.
+
+    A `client` may not write to internal topics; brokers add the offsets topic for it.
+    """
+    forbidden = {
+        topic.name
+        for topic in topics
+        if client is not None
+        if topic.name in INTERNAL_TOPICS
+        or not client.may(AclOperation.WRITE, ResourceType.TOPIC, topic.name)
+    }
     _Topic = AddPartitionsToTxnResponse.Transaction.Topic
     refusals = {
         (topic.name, partition): refusal
         for topic in topics
         for partition in topic.partitions
-        if (refusal := _refused_partition(broker, topic.name, partition, from_client=from_client))
+        if (
+            refusal := ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if topic.name in forbidden
+            else _missing(broker, topic.name, partition)
+        )
     }
     if not refusals:
         return None
@@ -137,15 +165,7 @@ def _refused_partitions(
     ]
 
 
-def _refused_partition(
-    broker: "Broker", topic: str, partition: int, *, from_client: bool
-) -> ErrorCode:
-    """Why a transaction cannot write to a partition; NONE if it can.
-
-    Clients may not write to internal topics; brokers add the offsets topic for them.
-    """
-    if from_client and topic in INTERNAL_TOPICS:
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+def _missing(broker: "Broker", topic: str, partition: int) -> ErrorCode:
     found = broker.metadata.snapshot.find_partition(topic, partition)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else ErrorCode.NONE
 
@@ -502,13 +522,44 @@ def describe_transactions(
     broker: "Broker", request: DescribeTransactionsRequest, context: "RequestContext"
 ) -> object:
     """The state, timing and partitions of transactional ids coordinated here."""
-    broker.txns.describe_transactions(request, context.reply)
+    if context.checks is None:
+        broker.txns.describe_transactions(request, context.reply)
+        return LATER
+
+    @context.answering
+    def reply(response: DescribeTransactionsResponse) -> None:
+        shown = [
+            replace(
+                state, topics=[one for one in state.topics if _may_describe(context, one.topic)]
+            )
+            for state in response.transaction_states
+        ]
+        context.reply(replace(response, transaction_states=shown))
+
+    broker.txns.describe_transactions(request, reply)
     return LATER
+
+
+def _may_describe(context: "RequestContext", topic: str) -> bool:
+    return context.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def list_transactions(
     broker: "Broker", request: ListTransactionsRequest, context: "RequestContext"
 ) -> object:
     """Transactional ids coordinated here, filtered by state, producer, duration (v1), name (v2)."""
-    broker.txns.list_transactions(request, context.reply)
+    if context.checks is None:
+        broker.txns.list_transactions(request, context.reply)
+        return LATER
+
+    @context.answering
+    def reply(response: ListTransactionsResponse) -> None:
+        visible = [
+            state
+            for state in response.transaction_states
+            if context.may_describe(ResourceType.TRANSACTIONAL_ID, state.transactional_id)
+        ]
+        context.reply(replace(response, transaction_states=visible))
+
+    broker.txns.list_transactions(request, reply)
     return LATER

@@ -1,6 +1,6 @@
-"""docs/reference/authorization.md: the rights that each API needs, from the table of guards."""
+"""docs/reference/authorization.md: the rights that each API needs, from the table of rights."""
 
-from embedkafka.server.authorization.table import FREE, RULES, Need
+from embedkafka.server.authorization.table import FREE, RULES
 from tests.tidy.pages.compatibility import api_name
 from tests.tidy.pages.tables import table
 
@@ -21,12 +21,12 @@ Everyone may send {free}.
 
 
 def render() -> str:
-    rows = [
-        (api_name(api), *_cells(need)) for api, rule in sorted(RULES.items()) for need in rule.needs
+    listed = [
+        (api_name(api), operation.name, resource.name, remark)
+        for api, rule in sorted(RULES.items())
+        for need in rule.needs
+        for operation, resource, remark in need.permissions
     ]
+    rows = list(dict.fromkeys(listed))
     free = ", ".join(api_name(api) for api in sorted(FREE))
     return HEAD + table(("API", "operation", "resource", "when"), rows) + TAIL.format(free=free)
-
-
-def _cells(need: Need) -> tuple[str, str, str]:
-    return need.operation.name, need.resource.name, need.remark

@@ -163,6 +163,15 @@ def test_an_error_can_be_in_every_entry() -> None:
     assert [p.error_code for topic in group.topics for p in topic.partitions] == [FAILED]
 
 
+def test_beside_an_answer_only_entries_are_refused() -> None:
+    topics = [{"name": "orders", "partitions": [{"partition_index": 1}]}]
+    asked = request(ApiKey.OFFSET_DELETE, group_id="g", topics=topics)
+    refused = refusal(asked, FAILED, 0, in_part=True)
+    assert refused.error_code == ErrorCode.NONE
+    assert [p.error_code for topic in refused.topics for p in topic.partitions] == [FAILED]
+    assert refusal(asked, FAILED, 0).topics == []
+
+
 def test_entries_that_name_the_same_are_merged() -> None:
     topics = [
         {"name": name, "partitions": [{"partition_index": index, "offset": 0}]}

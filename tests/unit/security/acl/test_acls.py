@@ -6,7 +6,6 @@ import pytest
 
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.security.acl.acls import (
-    CLUSTER_NAME,
     Acl,
     AclFilter,
     PatternType,
@@ -14,7 +13,7 @@ from embedkafka.security.acl.acls import (
     ResourcePattern,
     known,
 )
-from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.security.acl.operations import CLUSTER_NAME, AclOperation, ResourceType
 
 
 def test_allow_names_a_user_an_operation_and_a_resource() -> None:
