@@ -333,7 +333,9 @@ class Brokers:
             if handle.id not in self._meters:
                 self._meters[handle.id] = Meter(self.clock, ignored=OWN_CLIENTS)
         for handle in self.running():
-            handle.require_broker().meter = self._meters[handle.id]
+            broker = handle.require_broker()
+            if broker.meter is None:
+                broker.measure(self._meters[handle.id])
         return self._meters
 
     def settle_controllers(self) -> None:
@@ -369,7 +371,7 @@ class Brokers:
         self._meters = {}
         self.controller_event_log.stop()
         for handle in self.running():
-            handle.require_broker().meter = None
+            handle.require_broker().measure(None)
 
     # -- `lifecycle.Host`
 
@@ -404,7 +406,8 @@ class Brokers:
             state_change_log=self.state_change_log,
             controller_event_log=self.controller_event_log,
         )
-        broker.meter = self._meters.get(broker_id)
+        if broker_id in self._meters:
+            broker.measure(self._meters[broker_id])
         broker.metadata.subscribe(self.on_change)
         return Incarnation(broker=broker, session=SessionLink(session), clock=clock)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from embedkafka.net.request_channel import Request
+from embedkafka.net.request_channel import ReplyWatcher, Request
 from embedkafka.protocol.client_software import ClientSoftware
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.buffers import BytesLike
@@ -37,6 +37,15 @@ class _Diverted:
     @throttle_ms.setter
     def throttle_ms(self, delay_ms: float) -> None:
         self._request.mute(delay_ms)
+
+    @property
+    def watcher(self) -> ReplyWatcher | None:
+        return None
+
+    @watcher.setter
+    def watcher(self, watcher: ReplyWatcher | None) -> None:
+        if watcher is not None:
+            self._request.watch(watcher)
 
     @property
     def principal(self) -> Any:  # Any: as in `ReplyPort`

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from embedkafka.net.limits import ConnectionQuota
+from embedkafka.net.time_share import TimeShare
 from embedkafka.net.transport import Encrypt, Listener, OutOfDescriptors, Stream
 
 _LOG = logging.getLogger(__name__)
@@ -44,7 +45,10 @@ class Acceptor:
         owners: Sequence[ConnectionOwner],
         quota: ConnectionQuota,
         encrypt: Encrypt | None = None,
+        *,
+        now_ms: float = 0.0,
     ) -> None:
+        """`now_ms` is when it starts."""
         self.name = name
         self.listener = listener
         self.owners = owners
@@ -53,6 +57,8 @@ class Acceptor:
         self._numbers = itertools.count()
         self._turns = itertools.count()
         self._held: set[Stream] = set()
+        self.blocked = TimeShare(now_ms)
+        """The time in which it accepted nothing, because of a limit."""
 
     def accept(self, now_ms: float, when_room: Callable[[], None], later: Later) -> float | None:
         """Accepts waiting connections; returns the milliseconds to pause before accepting more.

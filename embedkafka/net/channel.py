@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from embedkafka.net.authentication import Authenticator
 from embedkafka.net.connection import BadFrame, FrameReader, FrameWriter, Gather
+from embedkafka.net.request_channel import ReplyWatcher
 from embedkafka.net.transport import Stream
 from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE
 from embedkafka.protocol.wire_types import Part
@@ -55,6 +56,7 @@ class Channel:
         "software",
         "stream",
         "throttle_ms",
+        "watcher",
     )
 
     def __init__(
@@ -91,6 +93,7 @@ class Channel:
         """Whether it failed to authenticate, and will end after a delay."""
         self.throttle_ms = 0.0
         """How long it stays muted after its reply."""
+        self.watcher: ReplyWatcher | None = None
 
     def reply(self, parts: Sequence[Part]) -> None:
         self._owner.reply(self, parts)

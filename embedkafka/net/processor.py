@@ -28,6 +28,7 @@ from embedkafka.net.channel import Channel
 from embedkafka.net.connection import CHUNK_BYTES, BadFrame, ForeignProtocol
 from embedkafka.net.limits import ConnectionQuota, Limits
 from embedkafka.net.request_channel import Request, RequestChannel
+from embedkafka.net.time_share import TimeShare
 from embedkafka.net.transport import OutOfDescriptors, Stream
 from embedkafka.net.waker import Waker
 from embedkafka.protocol.wire_types import Part
@@ -56,6 +57,10 @@ _HINT_INTERVAL_MS: Final = 60_000
 _INTRODUCTION_BYTES: Final = 512
 
 Sink = Callable[[Request], None] | RequestChannel
+
+
+class _Response(partial[None]):
+    """A reply of another thread, on its way to the processor."""
 
 
 class Phase(Enum):
@@ -99,6 +104,7 @@ class Processor:
         self._waker = Waker()
         self._selecting = False
         self._posted: deque[Callable[[], None]] = deque()
+        self._busy: TimeShare | None = None
         self._standing = threading.Event()
         self._resumed = threading.Event()
         self._resumed.set()
@@ -177,7 +183,7 @@ class Processor:
         if self._is_inside:
             self._guard(channel, self._send, parts)
         else:
-            self.post(partial(self._guard, channel, self._send, parts))
+            self.post(_Response(self._guard, channel, self._send, parts))
 
     def no_reply(self, channel: Channel) -> None:
         if self._is_inside:
@@ -203,6 +209,21 @@ class Processor:
     def channels(self) -> list[Channel]:
         """The connections that are open; those of clients that have just left may be among them."""
         return list(self._channels)
+
+    def measure(self, *, on: bool) -> None:
+        """Starts to measure how much time the thread has to spare, or ends it."""
+        self._busy = TimeShare(self._clock.monotonic_ms()) if on else None
+
+    @property
+    def idle_share(self) -> float:
+        """The part of the time, while that is measured, in which it only waited."""
+        busy = self._busy
+        return 1.0 if busy is None else 1.0 - busy.share(self._clock.monotonic_ms())
+
+    @property
+    def response_count(self) -> int:
+        """How many replies of other threads wait for this one."""
+        return sum(isinstance(action, _Response) for action in self._posted.copy())
 
     def close_excess(self) -> None:
         """Closes the longest unused connections while the broker is over its limit."""
@@ -249,12 +270,16 @@ class Processor:
             self._accept_again()
 
     def _select(self, timeout_s: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._busy is not None:
+            self._busy.end(self._clock.monotonic_ms())
         self._selecting = True
         if self._posted:  # posted before the flag was set, so without a wake-up
             timeout_s = 0
         events = self._selector.select(timeout_s)
         self._selecting = False
         self._now_ms = self._clock.monotonic_ms()
+        if self._busy is not None:
+            self._busy.begin(self._now_ms)
         return events
 
     def _timeout_s(self) -> float | None:
@@ -295,6 +320,7 @@ class Processor:
     # Opening and closing connections.
 
     def _watch(self, acceptor: Acceptor) -> None:
+        acceptor.blocked.end(self._now_ms)
         self._selector.register(acceptor.listener, _READ, partial(self._on_acceptable, acceptor))
 
     def _watch_again(self, acceptor: Acceptor) -> None:
@@ -319,6 +345,7 @@ class Processor:
             self._failures.record(f"{self.name} accepting on {acceptor.name}", error)
             return
         if pause_ms is None or pause_ms > 0:
+            acceptor.blocked.begin(self._now_ms)
             self._selector.unregister(acceptor.listener)
         if pause_ms:
             self._resting[acceptor] = self._now_ms + pause_ms
@@ -526,6 +553,8 @@ class Processor:
             self._deliver(self._stalled.popleft())
 
     def _send(self, channel: Channel, parts: Sequence[Part]) -> None:
+        if channel.watcher is not None:
+            channel.watcher.taken()
         channel.queue(parts)
         self._write(channel)
 
@@ -533,6 +562,9 @@ class Processor:
         """Writes as much as the socket takes; after all of it, reads the next request."""
         channel.last_active_ms = self._now_ms
         if channel.write():
+            if channel.watcher is not None:
+                watcher, channel.watcher = channel.watcher, None
+                watcher.sent()
             self._unmute(channel)
         else:
             self._set_interest(channel, _WRITE)

@@ -35,12 +35,26 @@ class ReplyPort(Protocol):
     throttle_ms: float
     principal: Any  # Any: a `KafkaPrincipal`, of a layer above, or None before authentication
     software: ClientSoftware
+    watcher: "ReplyWatcher | None"
+    """Watches the next reply."""
 
     def reply(self, parts: Sequence[Part]) -> None: ...
 
     def no_reply(self) -> None: ...
 
     def close_for(self, reason: str) -> None: ...
+
+
+class ReplyWatcher(Protocol):
+    """Hears what becomes of a reply, on the thread that sends it."""
+
+    def taken(self) -> None:
+        """The thread that sends has it now."""
+        ...
+
+    def sent(self) -> None:
+        """The kernel has all of it."""
+        ...
 
 
 class Request:
@@ -104,6 +118,10 @@ class Request:
     def mute(self, delay_ms: float) -> None:
         """Keeps the connection's next request unread for this long after the reply."""
         self._port.throttle_ms = delay_ms
+
+    def watch(self, watcher: ReplyWatcher) -> None:
+        """Lets `watcher` hear what becomes of the reply, which comes next."""
+        self._port.watcher = watcher
 
     def reply(self, parts: Sequence[Part]) -> None:
         """Sends `parts` as one frame, with a length prefix.

@@ -8,6 +8,7 @@ Invariants: when `stop` or `kill` returns, every thread has ended and every desc
 Not here: the meaning of requests, and the threads of a handler pool.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,21 @@ class Connection(NamedTuple):
     """Whether the broker does not read now what may be the connection's end."""
 
 
+class ProcessorView(NamedTuple):
+    """What a network thread does at one moment."""
+
+    number: int
+    is_control_plane: bool
+    idle_share: float
+    """The part of the time, since that is measured, in which it only waited."""
+    response_count: int
+    """How many replies of other threads wait for it."""
+    connections: Mapping[tuple[str, str], int]
+    """How many are open, by listener and address."""
+    muted: Mapping[str, int]
+    """How many of them have a request in progress, by listener."""
+
+
 class SocketServer:
     """Listens, and passes requests to `handle`: a function run by the processors, or a queue.
 
@@ -96,9 +112,11 @@ class SocketServer:
         self._processors: list[Processor] = []
         self._clients: list[Processor] = []
         self._acceptors: list[Acceptor] = []
+        self._all_acceptors: list[Acceptor] = []
         self._unsubscribe: Callable[[], None] = _nothing
         self._resizing = ranked_lock("network threads", LEAF_RANK)
         self._ended = False
+        self._is_measured = False
 
     def bind(self) -> None:
         """Opens the listening sockets: clients may connect, but wait until `start`."""
@@ -150,6 +168,26 @@ class SocketServer:
             for processor in self._clients
             for channel in processor.channels()
         ]
+
+    def measure(self, *, on: bool) -> None:
+        """Starts to measure how much time its threads have to spare, or ends it."""
+        self._is_measured = on
+        for processor in self._processors:
+            processor.measure(on=on)
+
+    def processor_views(self) -> list[ProcessorView]:
+        """What the network threads do, those of the data plane first."""
+        control = [each for each in self._processors if each.is_control_plane]
+        return [
+            _view(number, processor)
+            for plane in (self._clients, control)
+            for number, processor in enumerate(plane)
+        ]
+
+    def blocked_shares(self) -> dict[str, float]:
+        """The part of the time in which no connection was accepted, by listener."""
+        now_ms = self._clock.monotonic_ms()
+        return {each.name: each.blocked.share(now_ms) for each in self._all_acceptors}
 
     @property
     def limits(self) -> Limits:
@@ -234,6 +272,7 @@ class SocketServer:
                 if listener.new_authenticator is not None
             },
         )
+        processor.measure(on=self._is_measured)
         self._processors.append(processor)
         return processor
 
@@ -244,9 +283,15 @@ class SocketServer:
         for listener in self._config.listeners:
             if listener.is_control_plane == is_control_plane:
                 acceptor = Acceptor(
-                    listener.name, self._listeners[listener.name], plane, quota, listener.encrypt
+                    listener.name,
+                    self._listeners[listener.name],
+                    plane,
+                    quota,
+                    listener.encrypt,
+                    now_ms=self._clock.monotonic_ms(),
                 )
                 plane[0].add_acceptor(acceptor)
+                self._all_acceptors.append(acceptor)
                 if not is_control_plane:
                     self._acceptors.append(acceptor)
 
@@ -269,6 +314,18 @@ class SocketServer:
         for listener in list(self._listeners.values()):
             listener.close()
         self._listeners.clear()
+
+
+def _view(number: int, processor: Processor) -> ProcessorView:
+    channels = processor.channels()
+    return ProcessorView(
+        number=number,
+        is_control_plane=processor.is_control_plane,
+        idle_share=processor.idle_share,
+        response_count=processor.response_count,
+        connections=Counter((each.listener, each.client_address) for each in channels),
+        muted=Counter(each.listener for each in channels if each.muted),
+    )
 
 
 def _nothing() -> None:

@@ -29,7 +29,7 @@ from embedkafka.log.manager import LogManager
 from embedkafka.net.authentication import NewAuthenticator, NewLogin
 from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
-from embedkafka.net.socket_server import Connection, SocketServer
+from embedkafka.net.socket_server import Connection, ProcessorView, SocketServer
 from embedkafka.net.transport import Encrypt, Transport, own_address
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
@@ -153,6 +153,19 @@ class BrokerSpec:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkView:
+    """The way of requests through a broker at one moment; planes are by `is_control_plane`."""
+
+    processors: Sequence[ProcessorView]
+    blocked_shares: Mapping[str, float]
+    """The part of the time in which a listener accepted no connections."""
+    queue_sizes: Mapping[bool, int]
+    """How many requests wait for a handler thread."""
+    idle_shares: Mapping[bool, float | None]
+    """The part of the time that handler threads have to spare; None if there are none."""
+
+
 class Broker:
     """A running broker; every restart makes a new one.
 
@@ -208,7 +221,7 @@ class Broker:
         self.zk = KafkaZk(store, clock)
         self.controller: Controller | None = None
         self.meter: Meter | None = None
-        """Counts requests, once metrics are wanted."""
+        """Counts requests, once metrics are wanted; `measure` sets it."""
         self._is_unclean = False
 
         self._background = ThreadScheduler(f"ek-b{self.id}-background", clock, failures)
@@ -263,6 +276,7 @@ class Broker:
                 max_bytes=part_configs.queued_max_bytes(spec.config),
             ),
             handle,
+            clock,
             failures,
         )
         self._control_pool = HandlerPool(
@@ -270,6 +284,7 @@ class Broker:
             min(io_threads, 1),
             RequestChannel(_CONTROL_PLANE_QUEUED_MAX_REQUESTS),
             handle,
+            clock,
             failures,
         )
         self._server = self._make_server()
@@ -411,6 +426,24 @@ class Broker:
     def log_out(self, which: "Callable[[KafkaPrincipal], bool]", reason: str) -> None:
         """Soon closes the connections of clients that logged in as one of `which`."""
         self._server.close_clients(lambda one: one is not None and which(one), reason)
+
+    def measure(self, meter: "Meter | None") -> None:
+        """Counts requests, and measures how much time threads have to spare; None ends both."""
+        self.meter = meter
+        for part in (self._server, self._pool, self._control_pool):
+            part.measure(on=meter is not None)
+
+    def network_view(self) -> NetworkView:
+        """What the threads do that read requests and handle them."""
+        pools = {False: self._pool, True: self._control_pool}
+        return NetworkView(
+            processors=self._server.processor_views(),
+            blocked_shares=self._server.blocked_shares(),
+            queue_sizes={plane: pool.queue_size for plane, pool in pools.items()},
+            idle_shares={
+                plane: pool.idle_share if pool.count else None for plane, pool in pools.items()
+            },
+        )
 
     def client_connections(self) -> list[Connection]:
         """The open connections of clients, and of brokers that replicate over the wire."""

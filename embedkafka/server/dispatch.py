@@ -150,9 +150,11 @@ class RequestContext:
             if metered is not None:
                 metered.answered(response)  # before the client can ask for the count
             header = encode_response_header(self.api_key, self.version, self.correlation_id)
-            self._request.reply([header, *codec.encode_parts(response, self.version)])
+            parts = [header, *codec.encode_parts(response, self.version)]
             if metered is not None:
-                metered.sent()
+                metered.handed_over()
+                self._request.watch(metered)
+            self._request.reply(parts)
         except Exception as error:  # the thread may be another client's; it is recorded
             self._give_up(error)
 
@@ -203,6 +205,8 @@ class RequestContext:
 
     def mute(self, delay_ms: float) -> None:
         """Keeps the client's next request unread for this long after the reply."""
+        if self.metered is not None:
+            self.metered.throttle_ms = delay_ms
         self._request.mute(delay_ms)
 
     def no_reply(self) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from embedkafka.net.processor import Sink
 from embedkafka.net.request_channel import Request, RequestChannel
+from embedkafka.net.time_share import TimeShare
+from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.threads import end_thread, start_thread
 
@@ -22,14 +24,18 @@ class HandlerPool:
         count: int,
         channel: RequestChannel,
         handle: Callable[[Request], None],
+        clock: Clock,
         failures: Failures,
     ) -> None:
         self._name = name
         self._count = count
         self._channel = channel
         self._handle = handle
+        self._clock = clock
         self._failures = failures
         self._threads: list[threading.Thread] = []
+        self._busy: dict[int, TimeShare] | None = None
+        self._measured_since_ms = 0.0
 
     @property
     def count(self) -> int:
@@ -39,6 +45,25 @@ class HandlerPool:
     def sink(self) -> Sink:
         """Where processors put requests: the queue, or without threads the handler itself."""
         return self._channel if self._count else self._handle
+
+    @property
+    def queue_size(self) -> int:
+        """How many requests wait for a thread."""
+        return len(self._channel)
+
+    def measure(self, *, on: bool) -> None:
+        """Starts to measure how much time the threads have to spare, or ends it."""
+        self._measured_since_ms = self._clock.monotonic_ms()
+        self._busy = {} if on else None
+
+    @property
+    def idle_share(self) -> float:
+        """The part of the time, while that is measured, in which the threads only waited."""
+        busy, now_ms = self._busy, self._clock.monotonic_ms()
+        if not busy or not self._count:
+            return 1.0
+        worked = sum(each.share(now_ms) for each in busy.copy().values())
+        return max(0.0, 1.0 - worked / self._count)
 
     def start(self) -> None:
         self._add_threads(self._count)
@@ -64,8 +89,20 @@ class HandlerPool:
 
     def _run(self) -> None:
         while (request := self._channel.receive()) is not None:
+            busy = self._find_busy()
+            if busy is not None:
+                busy.begin(self._clock.monotonic_ms())
             try:
                 self._handle(request)
             except Exception as error:  # one bad request must not end the thread; it is recorded
                 self._failures.record(f"{self._name} handling {request.connection_id}", error)
                 request.close_connection()
+            if busy is not None:
+                busy.end(self._clock.monotonic_ms())
+
+    def _find_busy(self) -> TimeShare | None:
+        """The time of the calling thread, while it is measured."""
+        busy = self._busy
+        if busy is None:
+            return None
+        return busy.setdefault(threading.get_ident(), TimeShare(self._measured_since_ms))

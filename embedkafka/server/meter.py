@@ -38,19 +38,23 @@ class ApiTotals:
         "remote_ms",
         "request_bytes",
         "requests",
+        "response_queue_ms",
         "send_ms",
+        "throttle_ms",
     )
 
     def __init__(self) -> None:
         self.requests = 0
         self.request_bytes = 0
-        self.queue_ms = self.local_ms = self.remote_ms = self.send_ms = 0.0
+        self.queue_ms = self.local_ms = self.remote_ms = 0.0
+        self.throttle_ms = self.response_queue_ms = self.send_ms = 0.0
         self.errors: Counter[str] = Counter()
 
     @property
     def total_ms(self) -> float:
-        """From the arrival of requests to the hand-over of their answers."""
-        return self.queue_ms + self.local_ms + self.remote_ms + self.send_ms
+        """From the arrival of requests until the kernel has their answers."""
+        waits_ms = self.queue_ms + self.remote_ms + self.response_queue_ms
+        return waits_ms + self.local_ms + self.send_ms
 
 
 class TopicTotals:
@@ -112,16 +116,19 @@ class Meter:
             totals.queue_ms += metered.queue_ms
             totals.local_ms += metered.local_ms
             totals.remote_ms += metered.remote_ms
+            totals.throttle_ms += metered.throttle_ms
             totals.errors.update(ErrorCode(error).name for error in errors)
             if isinstance(metered.message, ProduceRequest):
                 self._add_produced(metered.message, response, metered.topic_names)
             elif isinstance(metered.message, FetchRequest) and response is not None:
                 self._add_fetched(response, metered.topic_names)
 
-    def add_sending(self, api_key: ApiKey, send_ms: float) -> None:
-        """Adds what it took to hand an answer, counted before, to the network."""
+    def add_sending(self, api_key: ApiKey, *, queued_ms: float, send_ms: float) -> None:
+        """Adds what it took to send an answer that was counted before."""
         with self._lock:
-            self._apis[api_key].send_ms += send_ms
+            totals = self._apis[api_key]
+            totals.response_queue_ms += queued_ms
+            totals.send_ms += send_ms
 
     def _add_produced(
         self,
@@ -172,14 +179,17 @@ class Metered:
         "_answered_ms",
         "_began_ms",
         "_clock",
+        "_handed_over_ms",
         "_meter",
         "_returned_ms",
+        "_taken_ms",
         "api_key",
         "local_ms",
         "message",
         "queue_ms",
         "remote_ms",
         "size",
+        "throttle_ms",
         "topic_names",
     )
 
@@ -201,7 +211,8 @@ class Metered:
         self.topic_names = topic_names
         self.size = len(request.frame)
         self.queue_ms = max(0.0, self._began_ms - request.received_ms)
-        self.local_ms = self.remote_ms = 0.0
+        self.local_ms = self.remote_ms = self.throttle_ms = 0.0
+        self._handed_over_ms = self._taken_ms = self._began_ms
 
     def returned(self) -> None:
         """The handler has returned; the answer comes later, or has come from another thread."""
@@ -215,9 +226,22 @@ class Metered:
         self.remote_ms = max(0.0, self._answered_ms - local_end_ms)
         self._meter.end(self, response)
 
+    def handed_over(self) -> None:
+        """The answer is in bytes, and goes to the thread that sends it."""
+        self._handed_over_ms = self._clock.monotonic_ms()
+
+    def taken(self) -> None:
+        """That thread has the answer."""
+        self._taken_ms = self._clock.monotonic_ms()
+
     def sent(self) -> None:
-        """The network has the answer."""
-        self._meter.add_sending(self.api_key, self._clock.monotonic_ms() - self._answered_ms)
+        """The kernel has all of the answer."""
+        encoded_ms = self._handed_over_ms - self._answered_ms
+        self._meter.add_sending(
+            self.api_key,
+            queued_ms=self._taken_ms - self._handed_over_ms,
+            send_ms=encoded_ms + self._clock.monotonic_ms() - self._taken_ms,
+        )
 
 
 def _size(records: Part | None) -> int:

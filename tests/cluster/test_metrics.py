@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from embedkafka import EmbeddedKafka, InvalidArgument
 from embedkafka.cluster.metrics_page import MetricsPage
 from embedkafka.cluster.reports.metric_names import NAMES
+from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.addresses import parse_address
 from tests.wire.raw_client import RawClient
@@ -68,6 +69,8 @@ def test_requests_are_counted_and_timed_by_api() -> None:
     assert grown("RequestQueueTimeMs") >= 0
     assert grown("RequestBytes") > 0
     assert grown("RemoteTimeMs") == 0
+    assert grown("ResponseQueueTimeMs") >= 0
+    assert grown("ThrottleTimeMs") == 0
     assert grown("TotalTimeMs") >= grown("LocalTimeMs") + grown("ResponseSendTimeMs")
 
 
@@ -132,6 +135,53 @@ def test_replicas_that_fall_out_are_seen_and_counted() -> None:
         assert kafka.metrics().total("IsrExpandsPerSec", broker=leader) >= 1
 
 
+@pytest.mark.parametrize("io_threads", [0, 2])
+def test_the_way_of_requests_is_seen(io_threads: int) -> None:
+    config = {"num.io.threads": io_threads, "num.network.threads": 2}
+    with EmbeddedKafka(config=config) as kafka, connect(kafka) as raw:
+        kafka.metrics()
+        raw.call(MetadataRequest(topics=[]), 9)
+        metrics = kafka.metrics()
+        mine = {"listener": "PLAINTEXT", "ip": "127.0.0.1"}
+        connections = metrics.total("connection-count", **mine)
+        assert connections >= 1
+        assert metrics.total("connection-count") > connections  # the controller's, too
+        assert metrics.total("connection-count", ip="10.0.0.1") == 0
+        assert metrics.total("MutedChannels", listener="PLAINTEXT") <= connections
+        for name in ("RequestQueueSize", "ResponseQueueSize", "AcceptorBlockedPercent"):
+            assert metrics.total(name) == 0
+        assert metrics.total("NetworkProcessorAvgIdlePercent") < 1
+        for plane in ("", "ControlPlane"):
+            assert 0 < metrics.total(f"{plane}NetworkProcessorAvgIdlePercent") <= 1
+            assert 0 < metrics.total(f"{plane}RequestHandlerAvgIdlePercent") <= 1
+            assert metrics.total(f"{plane}RequestQueueSize") == 0
+            assert metrics.total(f"{plane}ResponseQueueSize") == 0
+
+
+def test_a_quota_shows_how_long_it_delays_clients() -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.metrics()
+        topic = kafka.topic("slowed")
+        with connect(kafka) as raw:
+            quota = AlterClientQuotasRequest.Entry
+            raw.call(
+                AlterClientQuotasRequest(
+                    entries=[
+                        quota(
+                            entity=[quota.Entity(entity_type="client-id", entity_name=None)],
+                            ops=[quota.Op(key="producer_byte_rate", value=1.0, remove=False)],
+                        )
+                    ],
+                    validate_only=False,
+                ),
+                1,
+            )
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce(topic.name, b"a" * 100)
+        assert producer.flush(30) == 0
+        assert kafka.metrics().total("ThrottleTimeMs", request="Produce") > 0
+
+
 def test_counts_outlive_a_restart() -> None:
     with EmbeddedKafka() as kafka:
         kafka.metrics()
@@ -144,7 +194,10 @@ def test_counts_outlive_a_restart() -> None:
 
 def test_nothing_is_counted_before_the_first_question() -> None:
     with EmbeddedKafka() as kafka:
-        assert kafka.broker(1)._lifecycle.require_broker().meter is None
+        broker = kafka.broker(1)._lifecycle.require_broker()
+        assert broker.meter is None
+        assert not broker._server._is_measured
+        assert broker._pool._busy is None
         topic = kafka.topic("early")
         topic.send("a")
         assert kafka.metrics().total("MessagesInPerSec", topic="early") == 0

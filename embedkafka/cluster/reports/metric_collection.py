@@ -23,6 +23,7 @@ from embedkafka.cluster.reports.metric_names import (
     TRANSACTIONS,
 )
 from embedkafka.cluster.reports.metrics import Metric, Metrics
+from embedkafka.cluster.reports.network_metrics import network_metrics
 from embedkafka.cluster.reports.report import Asked, ask
 from embedkafka.cluster.reports.waits import purgatories
 from embedkafka.runtime.ids import BrokerId
@@ -43,6 +44,7 @@ def collect(brokers: "Brokers") -> Metrics:
     for handle in brokers.running():
         broker = handle.require_broker()
         found += _broker(broker)
+        found += network_metrics(broker)
         found += controller_metrics(broker, brokers.controller_event_log)
     for broker_id, meter in meters.items():
         found += _counted(broker_id, meter)
@@ -126,6 +128,8 @@ def _requests(labels: Mapping[str, str], totals: "ApiTotals") -> Iterator[Metric
         ("RequestQueueTimeMs", totals.queue_ms),
         ("LocalTimeMs", totals.local_ms),
         ("RemoteTimeMs", totals.remote_ms),
+        ("ThrottleTimeMs", totals.throttle_ms),
+        ("ResponseQueueTimeMs", totals.response_queue_ms),
         ("ResponseSendTimeMs", totals.send_ms),
         ("TotalTimeMs", totals.total_ms),
     ):

@@ -11,6 +11,11 @@ from embedkafka.controller.controller_state import ControllerState
 COUNT: Final = ".Count"
 """Follows the name of a timer for how often it ran, like the attribute of its MBean."""
 
+CHANNEL: Final = "kafka.network:type=RequestChannel"
+SOCKETS: Final = "kafka.network:type=SocketServer"
+ACCEPTOR: Final = "kafka.network:type=Acceptor"
+CONNECTIONS: Final = "kafka.server:type=socket-server-metrics"
+HANDLERS: Final = "kafka.server:type=KafkaRequestHandlerPool"
 REQUESTS: Final = "kafka.network:type=RequestMetrics"
 TOPICS: Final = "kafka.server:type=BrokerTopicMetrics"
 REPLICAS: Final = "kafka.server:type=ReplicaManager"
@@ -45,8 +50,21 @@ NAMES: Final[Mapping[str, str]] = {
     "RequestQueueTimeMs": "Milliseconds that requests waited for a thread.",
     "LocalTimeMs": "Milliseconds in which the broker worked on requests.",
     "RemoteTimeMs": "Milliseconds that requests waited for records or other brokers.",
+    "ThrottleTimeMs": "Milliseconds for which quotas delay clients.",
+    "ResponseQueueTimeMs": "Milliseconds that responses waited for a network thread.",
     "ResponseSendTimeMs": "Milliseconds in which responses were sent.",
     "TotalTimeMs": "Milliseconds from the arrival of requests to their answers.",
+    "RequestQueueSize": "Requests that wait for a handler thread.",
+    "ControlPlaneRequestQueueSize": "The same for requests of controllers.",
+    "ResponseQueueSize": "Responses that wait for a network thread.",
+    "ControlPlaneResponseQueueSize": "The same for responses to controllers.",
+    "NetworkProcessorAvgIdlePercent": "The part of the time that network threads have to spare.",
+    "ControlPlaneNetworkProcessorAvgIdlePercent": "The same for the thread of the control plane.",
+    "RequestHandlerAvgIdlePercent": "The part of the time that threads of handlers have to spare.",
+    "ControlPlaneRequestHandlerAvgIdlePercent": "The same for the thread of the control plane.",
+    "AcceptorBlockedPercent": "The part of the time in which a limit kept it from accepting.",
+    "connection-count": "Open connections.",
+    "MutedChannels": "Connections whose request is in progress.",
     "MessagesInPerSec": "Records that clients produced.",
     "BytesInPerSec": "Bytes that clients produced.",
     "BytesOutPerSec": "Bytes that clients fetched.",
@@ -88,5 +106,5 @@ NAMES: Final[Mapping[str, str]] = {
     "GroupLag": "Records of a partition that a group has not committed.",
     "NumOpenTransactions": "Transactions that are open, by state.",
 }
-"""What every number is about. `GroupLag` and `NumOpenTransactions` are ours; Kafka has no such
-metrics."""
+"""What every number is about. `GroupLag`, `MutedChannels` and `NumOpenTransactions` are ours; Kafka
+has no such metrics."""

@@ -25,6 +25,7 @@ class Port:
         self.id, self.listener, self.client_address = "1", "PLAINTEXT", "127.0.0.1"
         self.is_control_plane = False
         self.throttle_ms = 0.0
+        self.watcher: Any = None
         self.principal: Any = None
         self.software: Any = None
 

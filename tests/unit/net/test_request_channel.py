@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from embedkafka.net.request_channel import Request, RequestChannel
+from embedkafka.net.request_channel import ReplyWatcher, Request, RequestChannel
 from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE
 from embedkafka.protocol.wire_types import Part
 
@@ -21,6 +21,7 @@ class Port:
     client_address = "127.0.0.1"
     principal = None
     throttle_ms = 0.0
+    watcher: ReplyWatcher | None = None
     software = UNKNOWN_SOFTWARE
 
     def __init__(self) -> None:

@@ -92,6 +92,79 @@ def test_a_reply_may_come_from_any_thread(bench: Bench) -> None:
             assert peer.receive() == str(number).encode()
 
 
+def test_a_network_thread_tells_how_much_time_it_spares_once_it_is_asked(bench: Bench) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def handle(request: Request) -> None:
+        began.set()
+        go_on.wait(WAIT_S)
+        request.reply([b"done"])
+
+    server = bench.serve(handle)
+    with connect(server) as peer:
+        [processor] = server._clients
+        assert processor._busy is None
+        server.measure(on=True)
+        bench.clock.advance(70)
+        peer.send(b"x")
+        assert began.wait(WAIT_S)
+        bench.clock.advance(30)
+        [view] = server.processor_views()
+        go_on.set()
+        assert peer.receive() == b"done"
+    assert view.idle_share == 0.7
+    assert view.connections == {("PLAINTEXT", "127.0.0.1"): 1}
+    assert view.muted == {"PLAINTEXT": 1}
+    server.measure(on=False)
+    assert processor._busy is None
+
+
+def test_replies_of_other_threads_wait_for_the_network_thread(bench: Bench) -> None:
+    inbox = Inbox()
+    server = bench.serve(inbox)
+    with connect(server) as peer:
+        peer.send(b"x")
+        request = inbox.next()
+        server.pause()
+        told: list[str] = []
+        request.watch(Watcher(told))
+        request.reply([b"done"])
+        [view] = server.processor_views()
+        assert view.response_count == 1
+        assert told == []
+        server.resume()
+        assert peer.receive() == b"done"
+        [view] = server.processor_views()
+        assert view.response_count == 0
+        peer.send(b"y")
+        inbox.next().reply([b"again"])  # nobody watches this one
+        assert peer.receive() == b"again"
+        assert told == ["taken", "sent"]
+
+
+class Watcher:
+    """Notes what becomes of a reply."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def taken(self) -> None:
+        self._told.append("taken")
+
+    def sent(self) -> None:
+        self._told.append("sent")
+
+
+def test_a_listener_that_is_full_blocks_its_acceptor(bench: Bench) -> None:
+    server = bench.serve(echo, max_connections=1)
+    bench.clock.advance(50)
+    with connect(server) as peer:
+        assert peer.ask(b"a") == b"re:a"
+        assert server.blocked_shares() == {"PLAINTEXT": 0.0}
+        bench.clock.advance(50)
+        assert server.blocked_shares() == {"PLAINTEXT": 0.5}
+
+
 def test_a_handler_may_answer_another_connections_request(bench: Bench) -> None:
     waiting = []
     arrived = threading.Event()

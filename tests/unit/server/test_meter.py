@@ -33,11 +33,17 @@ def test_local_time_ends_when_the_handler_returns_and_remote_time_begins(
     clock.advance(5)
     metered.answered(MetadataResponse(brokers=[], topics=[]))
     clock.advance(1)
+    metered.handed_over()
+    clock.advance(7)
+    metered.taken()
+    clock.advance(2)
     metered.sent()
     totals = meter.apis()[ApiKey.METADATA]
     assert (totals.requests, totals.request_bytes) == (1, 100)
     times = (totals.queue_ms, totals.local_ms, totals.remote_ms, totals.send_ms)
-    assert times == (2, 3, 5, 1)
+    assert times == (2, 3, 5, 3)
+    assert totals.response_queue_ms == 7
+    assert totals.total_ms == 20
 
 
 def test_errors_are_counted_wherever_they_are(clock: ManualClock) -> None:
