@@ -162,6 +162,8 @@ def _run_schedules(
     for number, schedule in zip(numbers, drawn, strict=False):
         counts.add(schedule)
         if (problem := judge.find_problem(schedule)) is not None:
+            if not problem.is_failure and not problem.is_slow:
+                judge.require_steady(seed)
             ran = counts.explored(judge.crashes_with_data)
             repeat = f"{seed.base}/{number}"
             raise _refuted(judge, schedule, problem, ran, repeat, shrink_runs=shrink_runs)

@@ -12,12 +12,13 @@ from embedkafka.explore.driver import ImmediateJob, Job
 from embedkafka.explore.inputs import Feed, given_records
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.outputs import Output
-from embedkafka.explore.refutation import Problem, Refuted, indented
+from embedkafka.explore.refutation import Problem, Refuted, indented, vary_by_themselves
 from embedkafka.explore.runner import Ran, Runner
 from embedkafka.explore.schedule import Arrival, Schedule, plain
 from embedkafka.explore.seeds import Seed
 from embedkafka.explore.steady_keys import steady_keys
-from embedkafka.explore.verdict import canonical, differences, summary
+from embedkafka.explore.varying import varying_fields
+from embedkafka.explore.verdict import Difference, canonical, differences, summary
 from embedkafka.runtime.failures import AwaitTimeout
 
 Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
@@ -69,6 +70,28 @@ class Judge:
         self._references[frozenset(self.plain.arrivals)] = ran
         return ran
 
+    def require_steady(self, seed: Seed) -> None:
+        """Runs the plain schedule again; raises `Refuted` if it gives another result."""
+        first = self._references[frozenset(self.plain.arrivals)]
+        assert first is not None, "the plain schedule was right"
+        try:
+            again = self._runner.run(self.plain)
+        except (JobFailed, AwaitTimeout) as failure:
+            raise Refuted(vary_by_themselves(str(failure), {}), seed=f"{seed.base}/0") from None
+        if self._invariant is not None:
+            is_right, said = self._holds(self.plain, again)
+            text = "\n".join([*([said] if said else []), *_shown(again)])
+        else:
+            found = self._differences(self.plain, first, again)
+            is_right, text = not found, summary(found, ("first run", "second run"))
+        if not is_right:
+            varying = {
+                name: fields
+                for name in self._outputs
+                if (fields := varying_fields(first.items[name], again.items[name]))
+            }
+            raise Refuted(vary_by_themselves(text, varying), seed=f"{seed.base}/0")
+
     def find_problem(self, schedule: Schedule) -> Problem | None:
         """What is wrong under a schedule; None if nothing is.
 
@@ -84,17 +107,7 @@ class Judge:
         except AwaitTimeout as stalled:
             return Problem(headline="the job stalls", text=str(stalled), is_slow=True)
         self.crashes_with_data += ran.crashes_with_data
-        is_steady = steady_keys(schedule.arrivals, self._feeds)
-        found = [
-            difference
-            for name, output in self._outputs.items()
-            for difference in differences(
-                name,
-                reference.items[name],
-                ran.items[name],
-                ordered=is_steady if output.ordered else _has_no_order,
-            )
-        ]
+        found = self._differences(schedule, reference, ran)
         is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
         if is_right:
             return None
@@ -136,6 +149,19 @@ class Judge:
             except (JobFailed, AwaitTimeout):
                 self._references[records] = None
         return self._references[records]
+
+    def _differences(self, schedule: Schedule, reference: Ran, ran: Ran) -> list[Difference]:
+        is_steady = steady_keys(schedule.arrivals, self._feeds)
+        return [
+            difference
+            for name, output in self._outputs.items()
+            for difference in differences(
+                name,
+                reference.items[name],
+                ran.items[name],
+                ordered=is_steady if output.ordered else _has_no_order,
+            )
+        ]
 
     def _holds(self, schedule: Schedule, ran: Ran) -> tuple[bool, str]:
         """Whether the invariant holds, and what it says if it asserts."""

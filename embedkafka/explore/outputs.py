@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from embedkafka.cluster.clients.decoding import Decode, require_decoder
 from embedkafka.explore.options import Options
 from embedkafka.explore.plain_rows import plain_row
+from embedkafka.explore.varying import without_fields
 from embedkafka.explore.verdict import NO_KEY, Items, canonical
-from embedkafka.runtime.arguments import require_function, shown
+from embedkafka.runtime.arguments import require_function, require_list, require_text, shown
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark import assertions
@@ -53,6 +54,7 @@ class LatestByKey:
     """A topic, of which the last value of each key counts: `latest_by_key`."""
 
     schema: "str | StructType | None" = None
+    ignore: tuple[str, ...] = ()
     decode: Decode | None = None
     partitions: int | None = 1
     ordered: bool = False
@@ -63,7 +65,7 @@ class LatestByKey:
         return assertions.latest_by_key(topic, self.schema)
 
     def items(self, found: Mapping[str | bytes, object]) -> Items:
-        return {_key(key): [value] for key, value in found.items()}
+        return {_key(key): [without_fields(value, self.ignore)] for key, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ class AllRecords:
     """A topic, of which each record counts: `all_records`."""
 
     schema: "str | StructType | None" = None
+    ignore: tuple[str, ...] = ()
     decode: Decode | None = None
     partitions: int | None = 1
     ordered: bool = True
@@ -84,7 +87,7 @@ class AllRecords:
     def items(self, found: Iterable[tuple[str | bytes | None, object]]) -> Items:
         items: dict[str, list[object]] = {}
         for key, value in found:
-            items.setdefault(_key(key), []).append(value)
+            items.setdefault(_key(key), []).append(without_fields(value, self.ignore))
         return items
 
 
@@ -94,6 +97,7 @@ class Rows:
 
     rows: Callable[["SparkSession", Options], object]
     key: str | None = None
+    ignore: tuple[str, ...] = ()
     decode: Decode | None = None
     partitions: int | None = None
     ordered: bool = False
@@ -112,10 +116,10 @@ class Rows:
 
     def items(self, found: Mapping[object, object] | Sequence[object]) -> Items:
         if isinstance(found, Mapping):
-            return {str(key): [value] for key, value in found.items()}
+            return {str(key): [without_fields(value, self.ignore)] for key, value in found.items()}
         items: dict[str, list[object]] = {}
         for row in found:
-            items.setdefault(self._key_of(row), []).append(row)
+            items.setdefault(self._key_of(row), []).append(without_fields(row, self.ignore))
         return items
 
     def _key_of(self, row: object) -> str:
@@ -131,6 +135,7 @@ def latest_by_key(
     *,
     partitions: int = 1,
     decode: Decode | Mapping[str, object] | str | None = None,
+    ignore: Iterable[str] = (),
 ) -> Output:
     """An output topic of which the last value of each key counts: a compacted or update topic.
 
@@ -141,8 +146,12 @@ def latest_by_key(
             it, values are parsed as JSON, which is quicker; those that are none stay text.
         partitions: how many partitions the topic has.
         decode: decodes the values instead; as for `kafka.topic`.
+        ignore: fields of the values that schedules may change, such as a time of processing. An
+            invariant gets them all the same.
     """
-    return LatestByKey(schema=schema, decode=require_decoder(decode), partitions=partitions)
+    return LatestByKey(
+        schema=schema, decode=require_decoder(decode), partitions=partitions, ignore=_fields(ignore)
+    )
 
 
 def all_records(
@@ -150,6 +159,7 @@ def all_records(
     *,
     partitions: int = 1,
     decode: Decode | Mapping[str, object] | str | None = None,
+    ignore: Iterable[str] = (),
 ) -> Output:
     """An output topic of which every record counts, in its order per key.
 
@@ -160,11 +170,14 @@ def all_records(
         schema: as for `latest_by_key`.
         partitions: how many partitions the topic has.
         decode: as for `latest_by_key`.
+        ignore: as for `latest_by_key`.
     """
-    return AllRecords(schema=schema, decode=require_decoder(decode), partitions=partitions)
+    return AllRecords(
+        schema=schema, decode=require_decoder(decode), partitions=partitions, ignore=_fields(ignore)
+    )
 
 
-def table(name: str, *, key: str | None = None) -> Output:
+def table(name: str, *, key: str | None = None, ignore: Iterable[str] = ()) -> Output:
     """A table in memory: `.format("memory").queryName(options.table(name))`.
 
     An invariant gets a list of mappings. Spark cannot restart a query into such a table, except in
@@ -173,15 +186,19 @@ def table(name: str, *, key: str | None = None) -> Output:
     Args:
         name: what the job passes to `options.table`.
         key: the column by which rows are compared.
+        ignore: columns that schedules may change, as for `latest_by_key`.
     """
     return Rows(
         rows=lambda spark, options: spark.table(options.table(name)),
         key=key,
+        ignore=_fields(ignore),
         can_restart=False,
     )
 
 
-def files(name: str, *, format: str = "parquet", key: str | None = None) -> Output:
+def files(
+    name: str, *, format: str = "parquet", key: str | None = None, ignore: Iterable[str] = ()
+) -> Output:
     """Files that the job writes to `options.path(name)`.
 
     An invariant gets a list of mappings.
@@ -190,21 +207,25 @@ def files(name: str, *, format: str = "parquet", key: str | None = None) -> Outp
         name: what the job passes to `options.path`.
         format: the format of the files, as Spark calls it.
         key: the column by which rows are compared.
+        ignore: columns that schedules may change, as for `latest_by_key`.
     """
 
     def load(spark: "SparkSession", options: Options) -> object:
         return spark.read.format(format).load(options.path(name))
 
-    return Rows(rows=load, key=key)
+    return Rows(rows=load, key=key, ignore=_fields(ignore))
 
 
-def rows(function: Callable[..., object], *, key: str | None = None) -> Output:
+def rows(
+    function: Callable[..., object], *, key: str | None = None, ignore: Iterable[str] = ()
+) -> Output:
     """What a function reads from anywhere else: a database that `foreachBatch` writes to.
 
     Args:
         function: takes the session, or the session and the job's `Options`; returns a DataFrame, a
             list of rows or mappings, or a mapping.
         key: the column by which rows are compared.
+        ignore: columns that schedules may change, as for `latest_by_key`.
     """
     require_function("function", function, "the session", refusal=ConfigError)
     try:
@@ -216,7 +237,7 @@ def rows(function: Callable[..., object], *, key: str | None = None) -> Output:
     def call(spark: "SparkSession", options: Options) -> object:
         return function(spark, options) if takes_options else function(spark)
 
-    return Rows(rows=call, key=key)
+    return Rows(rows=call, key=key, ignore=_fields(ignore))
 
 
 def require_outputs(outputs: object) -> dict[str, Output]:
@@ -242,6 +263,11 @@ def _require_output(name: str, output: Any) -> Output:
         f"the output {name} must be one of latest_by_key(), all_records(), table(), files(), or a "
         f"function of the session, got {shown(output)}"
     )
+
+
+def _fields(ignore: object) -> tuple[str, ...]:
+    given = require_list("ignore", ignore, '["processed_at"]', refusal=ConfigError)
+    return tuple(require_text("a field to ignore", name, refusal=ConfigError) for name in given)
 
 
 def _key(key: str | bytes | None) -> str:

@@ -1,6 +1,6 @@
 """`Refuted`, and the message with which it says that a job is wrong. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from embedkafka.explore.schedule import Schedule
 from embedkafka.explore.shrink import Shrunk
@@ -53,6 +53,25 @@ def describe(
         f"The schedule{shorter}:\n{indented(chr(10).join(steps))}\n\n{left}"
         f"The difference:\n{indented(problem.text)}\n\n{ran}\n"
         f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
+    )
+
+
+def vary_by_themselves(difference: str, varying: Mapping[str, Sequence[str]]) -> str:
+    """What is said of a job whose plain schedule gives another result each time.
+
+    `varying` has the fields that vary, by the output.
+    """
+    fields = [
+        f"What varies in {output}: {', '.join(names)}. The output's ignore={list(names)} leaves "
+        f"{'it' if len(names) == 1 else 'them'} out of the comparison."
+        for output, names in varying.items()
+    ]
+    return "\n\n".join(
+        [
+            "the job gives another result each time, so the schedule is not to blame: the plain "
+            f"schedule ran twice, and the second run gave\n\n{indented(difference)}",
+            *fields,
+        ]
     )
 
 

@@ -21,6 +21,7 @@ Items = Mapping[str, Sequence[object]]
 NO_KEY: Final = ""
 """The key of items without one. They have no order: Kafka spreads them over the partitions."""
 
+_SCHEDULES: Final = ("plain schedule", "this schedule")
 _SHOWN_KEYS: Final = 5
 _SHOWN_TEXT: Final = 160
 _DIGITS: Final = 12
@@ -47,13 +48,18 @@ class Difference:
     here: tuple[str, ...]
 
     def __str__(self) -> str:
+        return self.show(_SCHEDULES)
+
+    def show(self, runs: tuple[str, str]) -> str:
+        """The items of both, each behind the name of its run."""
         before, after = self.plain, self.here
         if max(map(_length, (before, after))) > _SHOWN_TEXT:
             before, after = _only(before, after), _only(after, before)
+        width = max(map(len, runs)) + len(": ")
         return (
             f"{self.refutation.value}: {self.output}{f', key {self.key}' if self.key else ''}\n"
-            f"  plain schedule: {_listed(before, self.plain)}\n"
-            f"  this schedule:  {_listed(after, self.here)}"
+            f"  {runs[0] + ':':<{width}}{_listed(before, self.plain)}\n"
+            f"  {runs[1] + ':':<{width}}{_listed(after, self.here)}"
         )
 
 
@@ -72,11 +78,11 @@ def differences(
     return found
 
 
-def summary(found: Sequence[Difference]) -> str:
+def summary(found: Sequence[Difference], runs: tuple[str, str] = _SCHEDULES) -> str:
     """The differences as text: how many of each kind, and the first few in full."""
     counts = Counter(difference.refutation.value for difference in found)
     counted = ", ".join(f"{kind} ({count})" for kind, count in counts.items())
-    shown = [str(difference) for difference in found[:_SHOWN_KEYS]]
+    shown = [difference.show(runs) for difference in found[:_SHOWN_KEYS]]
     more = len(found) - len(shown)
     return "\n".join([counted, *shown, *([f"and {more} more"] if more else [])])
 

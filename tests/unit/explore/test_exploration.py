@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -334,9 +335,56 @@ def test_what_does_not_happen_again_is_a_race(exploring: Callable[..., Any]) -> 
     def gives(schedule: Schedule) -> list[object]:
         if schedule.uses(Crash):
             crashes.append(schedule)
-        return [1, 1] if len(crashes) == 1 else [1]
+        return [1, 1] if schedule.uses(Crash) and len(crashes) == 1 else [1]
 
     assert "it is a race" in refuted(exploring, gives, seed=3)
+
+
+def test_what_varies_by_itself_is_named_and_no_schedule_is_accused(
+    exploring: Callable[..., Any],
+) -> None:
+    runs = count()
+
+    def gives(schedule: Schedule) -> list[object]:
+        return [{"id": 1, "at": next(runs)}]
+
+    message = refuted(exploring, gives, seed=3)
+    assert message.startswith("the job gives another result each time")
+    assert "depends on the schedule" not in message
+    assert 'first run:  {"at": 0, "id": 1}' in message
+    assert 'second run: {"at": 2, "id": 1}' in message
+    assert "What varies in out: at. The output's ignore=['at'] leaves it out" in message
+
+    runs = count()
+    by_invariant = refuted(
+        exploring, gives, seed=3, invariant=lambda out, given: out["out"][0]["at"] == 0
+    )
+    assert by_invariant.startswith("the job gives another result each time")
+
+    def fails_later(schedule: Schedule) -> list[object]:
+        if (run := next(runs)) > 9:
+            raise JobFailed(ValueError("gone"))
+        return [run]
+
+    runs = count(8)
+    assert "ValueError: gone" in refuted(exploring, fails_later, seed=3)
+
+
+def test_a_schedule_that_became_the_plain_one_of_its_records_is_not_accused(
+    exploring: Callable[..., Any],
+) -> None:
+    """A job that varies only sometimes: the plain schedule of fewer records proves nothing."""
+    seen: set[Schedule] = set()
+
+    def gives(schedule: Schedule) -> list[object]:
+        is_first = schedule not in seen
+        seen.add(schedule)
+        return (
+            [1] if is_first and not schedule.uses(Crash) else [1, 1] if schedule != PLAIN else [1]
+        )
+
+    message = refuted(exploring, gives, seed="3/2")
+    assert "the driver dies" in message
 
 
 def test_no_more_runs_than_allowed_are_spent_on_a_shorter_schedule(
@@ -349,7 +397,7 @@ def test_no_more_runs_than_allowed_are_spent_on_a_shorter_schedule(
         return [1, 1] if schedule.uses(Crash) else [1]
 
     refuted(exploring, gives, seed="3/2", shrink_runs=0)
-    assert len(runs) == 2
+    assert len(runs) == 3  # the plain schedule once more, to see whether it varies by itself
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,22 @@ def test_all_records_keep_their_order_per_key() -> None:
     assert output.items(records) == {"a": [1, 0], "": ["text"]}
 
 
+def test_fields_to_ignore_are_not_compared_and_an_invariant_gets_them() -> None:
+    record = (b"a", b'{"n": 1, "at": 9}')
+    for output in (latest_by_key(ignore=["at"]), all_records(ignore=["at"])):
+        assert output.items(found(output, record)) == {"a": [{"n": 1}]}
+    assert found(all_records(ignore=["at"]), record) == [("a", {"n": 1, "at": 9})]
+    given = [{"id": 1, "at": 9}]
+    assert rows(lambda spark: given, ignore=["at"]).items(given) == {"": [{"id": 1}]}
+    assert rows(lambda spark: given, key="at", ignore=["at"]).items(given) == {"9": [{"id": 1}]}
+    for output in (table("out", ignore=["at"]), files("out", ignore=["at"])):
+        assert output.items(given) == {"": [{"id": 1}]}
+    with pytest.raises(ConfigError, match="ignore must be a list such as"):
+        all_records(ignore="at")
+    with pytest.raises(ConfigError, match="a field to ignore must be text"):
+        table("out", ignore=[cast(Any, 3)])
+
+
 def test_rows_of_a_function_of_the_session_or_of_the_options_too() -> None:
     def ledger(spark: object) -> list[dict[str, int]]:
         assert spark is SPARK
