@@ -1,7 +1,7 @@
 """How large a part of the time went into one thing, such as work.
 
 Owner: the thread that calls `begin` and `end`; any thread may ask for the share.
-Not here: whether to measure. What nobody asks about has none of these.
+Not here: whether to measure. A part that is not asked for its share has no such object.
 """
 
 
