@@ -1,24 +1,75 @@
-"""The requests this broker answers: api key -> versions, function, plane.
+"""The requests this broker answers: what is known of an API before its family is loaded, and then.
 
-This table is the whole truth: the ApiVersions answer and `docs/compatibility.md` come from it. It
-names functions instead of importing them, so a broker loads only the message families it needs.
+`SERVED` is the whole truth about versions: the ApiVersions answer and `docs/compatibility.md` come
+from it. It names a module of `handlers` for each API, so a broker loads only the families that
+clients ask for. That module has the API's row, an `Api`: its handler, and what the handler needs.
 """
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass
+
+if TYPE_CHECKING:
+    from embedkafka.security.acl.operations import AclOperation, ResourceType
+    from embedkafka.server.authorization.checks import Checks
+
+Message = Any  # Any: a request or a response of any API
+
+
+class Need(NamedTuple):
+    """One permission, and when it is needed."""
+
+    operation: "AclOperation"
+    resource: "ResourceType"
+    remark: str = ""
+    on_cluster: "AclOperation | None" = None
+    """An operation on the cluster that does as well."""
+    over: str | None = None
+    """The list whose entries are about the resource; by default, what names one first."""
+    when: "Callable[[Checks, Message], bool] | None" = None
+    """Whether the request, or an entry of the list, needs it."""
+    fails_all: bool = False
+    """Whether one entry that is refused fails all of them."""
+    says: str | None = None
+    """The message of the refusal, such as `REASON` or `MEANING`."""
+    is_asked_by_handler: bool = False
+
+
+REASON: Final = "Request {api} of {connection} needs {operation} permission."
+"""Why a request is refused, as Kafka's controller says it."""
+MEANING: Final = "{meaning}"
+"""What the error code means."""
+
+
+class Api(NamedTuple):
+    """An API's row, in the module of its family."""
+
+    handler: Callable[..., Any]  # Any: each row has its own message types
+    needs: Sequence[Need] = ()
+    """What clients need to be allowed, all of it; anyone may send a request that needs nothing."""
+    refused_first: bool = False
+    """Whether refused entries come before those that the handler has answered."""
+    merges: bool = False
+    """Whether refused entries that name the same are one."""
+    refuse: "Callable[[Checks, Message], Message] | None" = None
+    """Answers a request with nothing but refused entries, where Kafka tells more."""
+
+
+def by_handler(operation: "AclOperation", resource: "ResourceType", remark: str = "") -> Need:
+    """What the handler asks for, because it depends on more than the request."""
+    return Need(operation, resource, remark, is_asked_by_handler=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Api:
-    """One row: the oldest and newest version answered, and the handler as `module.function`."""
+class Served:
+    """The oldest and newest version answered, where, and the module of `handlers` with the row."""
 
     versions: tuple[int, int]
-    handler: str
+    module: str
     for_clients: bool = True
     for_controllers: bool = False
     is_offered: bool = True
@@ -33,98 +84,103 @@ class Api:
 
 
 @functools.cache
-def load_handler(handler: str) -> Callable[..., Any]:  # Any: each row has its own message types
-    """The function behind a row's `handler`."""
-    module, function = handler.split(".")
-    loaded = importlib.import_module(f"embedkafka.server.handlers.{module}")
-    return getattr(loaded, function)  # type: ignore[no-any-return]  # looked up by name
+def load_api(key: ApiKey) -> Api:
+    """The row of an API that is served."""
+    module = importlib.import_module(f"embedkafka.server.handlers.{SERVED[key].module}")
+    row: Api = module.APIS[key]
+    return row
 
 
-def _client(first: int, last: int, handler: str) -> Api:
-    return Api(versions=(first, last), handler=handler)
+def load_handler(key: ApiKey) -> Callable[..., Any]:  # Any: as in `Api`
+    """The function that answers an API."""
+    return load_api(key).handler
 
 
-def _control(first: int, last: int, handler: str) -> Api:
-    return Api(versions=(first, last), handler=handler, for_clients=False, for_controllers=True)
+def _client(first: int, last: int, module: str) -> Served:
+    return Served(versions=(first, last), module=module)
 
 
-def _unoffered(first: int, last: int, handler: str) -> Api:
+def _control(first: int, last: int, module: str) -> Served:
+    return Served(versions=(first, last), module=module, for_clients=False, for_controllers=True)
+
+
+def _unoffered(first: int, last: int, module: str) -> Served:
     """Answered, but for clients that ask for it without being offered it."""
-    return Api(versions=(first, last), handler=handler, is_offered=False)
+    return Served(versions=(first, last), module=module, is_offered=False)
 
 
-def _both(first: int, last: int, handler: str) -> Api:
+def _both(first: int, last: int, module: str) -> Served:
     """For clients, and for tools that connect to controllers (`--bootstrap-controller`)."""
-    return Api(versions=(first, last), handler=handler, for_controllers=True)
+    return Served(versions=(first, last), module=module, for_controllers=True)
 
 
-HANDLERS: Final[Mapping[ApiKey, Api]] = {
-    ApiKey.PRODUCE: _client(0, 13, "produce.produce"),
-    ApiKey.FETCH: _client(0, 18, "fetch.fetch"),
-    ApiKey.LIST_OFFSETS: _client(0, 11, "offsets.list_offsets"),
-    ApiKey.METADATA: _client(0, 13, "metadata.metadata"),
-    ApiKey.LEADER_AND_ISR: _control(5, 7, "control.leader_and_isr"),
-    ApiKey.STOP_REPLICA: _control(3, 4, "control.stop_replica"),
-    ApiKey.UPDATE_METADATA: _control(5, 8, "control.update_metadata"),
-    ApiKey.CONTROLLED_SHUTDOWN: _control(2, 3, "control.controlled_shutdown"),
-    ApiKey.OFFSET_COMMIT: _client(0, 10, "groups.offset_commit"),
-    ApiKey.OFFSET_FETCH: _client(0, 10, "groups.offset_fetch"),
-    ApiKey.FIND_COORDINATOR: _client(0, 6, "groups.find_coordinator"),
-    ApiKey.JOIN_GROUP: _client(0, 9, "groups.join_group"),
-    ApiKey.HEARTBEAT: _client(0, 4, "groups.heartbeat"),
-    ApiKey.LEAVE_GROUP: _client(0, 5, "groups.leave_group"),
-    ApiKey.SYNC_GROUP: _client(0, 5, "groups.sync_group"),
-    ApiKey.DESCRIBE_GROUPS: _client(0, 6, "groups.describe_groups"),
-    ApiKey.LIST_GROUPS: _client(0, 5, "groups.list_groups"),
-    ApiKey.DELETE_GROUPS: _client(0, 2, "groups.delete_groups"),
-    ApiKey.OFFSET_DELETE: _client(0, 0, "groups.offset_delete"),
-    ApiKey.API_VERSIONS: _both(0, 4, "metadata.api_versions"),
-    ApiKey.CREATE_TOPICS: _client(0, 7, "topics.create_topics"),
-    ApiKey.DELETE_TOPICS: _client(0, 6, "topics.delete_topics"),
-    ApiKey.CREATE_PARTITIONS: _client(0, 3, "topics.create_partitions"),
-    ApiKey.DELETE_RECORDS: _client(0, 2, "offsets.delete_records"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: _client(0, 4, "offsets.offset_for_leader_epoch"),
-    ApiKey.INIT_PRODUCER_ID: _client(0, 5, "txns.init_producer_id"),
-    ApiKey.ADD_PARTITIONS_TO_TXN: _client(0, 5, "txns.add_partitions_to_txn"),
-    ApiKey.ADD_OFFSETS_TO_TXN: _client(0, 4, "txns.add_offsets_to_txn"),
-    ApiKey.END_TXN: _client(0, 5, "txns.end_txn"),
-    ApiKey.WRITE_TXN_MARKERS: _client(1, 2, "txns.write_txn_markers"),
-    ApiKey.TXN_OFFSET_COMMIT: _client(0, 5, "txns.txn_offset_commit"),
-    ApiKey.DESCRIBE_CONFIGS: _both(0, 4, "configs.describe_configs"),
-    ApiKey.ALTER_CONFIGS: _client(0, 2, "configs.alter_configs"),
-    ApiKey.ELECT_LEADERS: _client(0, 2, "leadership.elect_leaders"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _both(0, 1, "configs.incremental_alter_configs"),
-    ApiKey.LIST_CONFIG_RESOURCES: _client(0, 1, "configs.list_config_resources"),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _client(0, 2, "offsets.alter_replica_log_dirs"),
-    ApiKey.DESCRIBE_LOG_DIRS: _client(0, 5, "offsets.describe_log_dirs"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _client(0, 1, "leadership.alter_partition_reassignments"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _client(0, 0, "leadership.list_partition_reassignments"),
-    ApiKey.DESCRIBE_PRODUCERS: _client(0, 0, "txns.describe_producers"),
-    ApiKey.DESCRIBE_TRANSACTIONS: _client(0, 0, "txns.describe_transactions"),
-    ApiKey.LIST_TRANSACTIONS: _client(0, 2, "txns.list_transactions"),
-    ApiKey.UPDATE_FEATURES: _both(0, 2, "features.update_features"),
-    ApiKey.DESCRIBE_QUORUM: _both(0, 2, "quorum.describe_quorum"),
-    ApiKey.UNREGISTER_BROKER: _both(0, 0, "cluster.unregister_broker"),
-    ApiKey.ADD_RAFT_VOTER: _both(0, 1, "quorum.add_raft_voter"),
-    ApiKey.REMOVE_RAFT_VOTER: _both(0, 0, "quorum.remove_raft_voter"),
-    ApiKey.UPDATE_RAFT_VOTER: _control(0, 0, "quorum.update_raft_voter"),
-    ApiKey.DESCRIBE_CLUSTER: _both(0, 2, "cluster.describe_cluster"),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata.describe_topic_partitions"),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups.consumer_group_heartbeat"),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _client(0, 1, "groups.consumer_group_describe"),
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _unoffered(0, 0, "telemetry.get_telemetry_subscriptions"),
-    ApiKey.PUSH_TELEMETRY: _unoffered(0, 0, "telemetry.push_telemetry"),
-    ApiKey.SASL_HANDSHAKE: _client(0, 1, "sasl.sasl_handshake"),
-    ApiKey.SASL_AUTHENTICATE: _client(0, 2, "sasl.sasl_authenticate"),
-    ApiKey.DESCRIBE_ACLS: _client(1, 3, "acls.describe_acls"),
-    ApiKey.CREATE_ACLS: _client(1, 3, "acls.create_acls"),
-    ApiKey.DELETE_ACLS: _client(1, 3, "acls.delete_acls"),
-    ApiKey.CREATE_DELEGATION_TOKEN: _client(1, 3, "tokens.create_delegation_token"),
-    ApiKey.RENEW_DELEGATION_TOKEN: _client(1, 2, "tokens.renew_delegation_token"),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: _client(1, 2, "tokens.expire_delegation_token"),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: _client(1, 3, "tokens.describe_delegation_token"),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: _client(0, 1, "quotas.describe_client_quotas"),
-    ApiKey.ALTER_CLIENT_QUOTAS: _client(0, 1, "quotas.alter_client_quotas"),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _client(0, 0, "sasl.describe_user_scram_credentials"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _client(0, 0, "sasl.alter_user_scram_credentials"),
+SERVED: Final[Mapping[ApiKey, Served]] = {
+    ApiKey.PRODUCE: _client(0, 13, "produce"),
+    ApiKey.FETCH: _client(0, 18, "fetch"),
+    ApiKey.LIST_OFFSETS: _client(0, 11, "offsets"),
+    ApiKey.METADATA: _client(0, 13, "metadata"),
+    ApiKey.LEADER_AND_ISR: _control(5, 7, "control"),
+    ApiKey.STOP_REPLICA: _control(3, 4, "control"),
+    ApiKey.UPDATE_METADATA: _control(5, 8, "control"),
+    ApiKey.CONTROLLED_SHUTDOWN: _control(2, 3, "control"),
+    ApiKey.OFFSET_COMMIT: _client(0, 10, "groups"),
+    ApiKey.OFFSET_FETCH: _client(0, 10, "groups"),
+    ApiKey.FIND_COORDINATOR: _client(0, 6, "groups"),
+    ApiKey.JOIN_GROUP: _client(0, 9, "groups"),
+    ApiKey.HEARTBEAT: _client(0, 4, "groups"),
+    ApiKey.LEAVE_GROUP: _client(0, 5, "groups"),
+    ApiKey.SYNC_GROUP: _client(0, 5, "groups"),
+    ApiKey.DESCRIBE_GROUPS: _client(0, 6, "groups"),
+    ApiKey.LIST_GROUPS: _client(0, 5, "groups"),
+    ApiKey.DELETE_GROUPS: _client(0, 2, "groups"),
+    ApiKey.OFFSET_DELETE: _client(0, 0, "groups"),
+    ApiKey.API_VERSIONS: _both(0, 4, "metadata"),
+    ApiKey.CREATE_TOPICS: _client(0, 7, "topics"),
+    ApiKey.DELETE_TOPICS: _client(0, 6, "topics"),
+    ApiKey.CREATE_PARTITIONS: _client(0, 3, "topics"),
+    ApiKey.DELETE_RECORDS: _client(0, 2, "offsets"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _client(0, 4, "offsets"),
+    ApiKey.INIT_PRODUCER_ID: _client(0, 5, "txns"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _client(0, 5, "txns"),
+    ApiKey.ADD_OFFSETS_TO_TXN: _client(0, 4, "txns"),
+    ApiKey.END_TXN: _client(0, 5, "txns"),
+    ApiKey.WRITE_TXN_MARKERS: _client(1, 2, "txns"),
+    ApiKey.TXN_OFFSET_COMMIT: _client(0, 5, "txns"),
+    ApiKey.DESCRIBE_CONFIGS: _both(0, 4, "configs"),
+    ApiKey.ALTER_CONFIGS: _client(0, 2, "configs"),
+    ApiKey.ELECT_LEADERS: _client(0, 2, "leadership"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _both(0, 1, "configs"),
+    ApiKey.LIST_CONFIG_RESOURCES: _client(0, 1, "configs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _client(0, 2, "offsets"),
+    ApiKey.DESCRIBE_LOG_DIRS: _client(0, 5, "offsets"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _client(0, 1, "leadership"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _client(0, 0, "leadership"),
+    ApiKey.DESCRIBE_PRODUCERS: _client(0, 0, "txns"),
+    ApiKey.DESCRIBE_TRANSACTIONS: _client(0, 0, "txns"),
+    ApiKey.LIST_TRANSACTIONS: _client(0, 2, "txns"),
+    ApiKey.UPDATE_FEATURES: _both(0, 2, "features"),
+    ApiKey.DESCRIBE_QUORUM: _both(0, 2, "quorum"),
+    ApiKey.UNREGISTER_BROKER: _both(0, 0, "cluster"),
+    ApiKey.ADD_RAFT_VOTER: _both(0, 1, "quorum"),
+    ApiKey.REMOVE_RAFT_VOTER: _both(0, 0, "quorum"),
+    ApiKey.UPDATE_RAFT_VOTER: _control(0, 0, "quorum"),
+    ApiKey.DESCRIBE_CLUSTER: _both(0, 2, "cluster"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _client(0, 1, "groups"),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _unoffered(0, 0, "telemetry"),
+    ApiKey.PUSH_TELEMETRY: _unoffered(0, 0, "telemetry"),
+    ApiKey.SASL_HANDSHAKE: _client(0, 1, "sasl"),
+    ApiKey.SASL_AUTHENTICATE: _client(0, 2, "sasl"),
+    ApiKey.DESCRIBE_ACLS: _client(1, 3, "acls"),
+    ApiKey.CREATE_ACLS: _client(1, 3, "acls"),
+    ApiKey.DELETE_ACLS: _client(1, 3, "acls"),
+    ApiKey.CREATE_DELEGATION_TOKEN: _client(1, 3, "tokens"),
+    ApiKey.RENEW_DELEGATION_TOKEN: _client(1, 2, "tokens"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _client(1, 2, "tokens"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _client(1, 3, "tokens"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _client(0, 1, "quotas"),
+    ApiKey.ALTER_CLIENT_QUOTAS: _client(0, 1, "quotas"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _client(0, 0, "sasl"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _client(0, 0, "sasl"),
 }

@@ -31,6 +31,7 @@ from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import Connection, ProcessorView, SocketServer
 from embedkafka.net.transport import Encrypt, Transport, own_address
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     ControlledShutdownRequest,
@@ -700,8 +701,8 @@ class Broker:
 
         return AclAuthorizer(config, self.zk, self._background)
 
-    def _handler_loader(self) -> Callable[[str], Callable[..., Any]]:  # Any: as in `load_handler`
-        load: Callable[[str], Callable[..., Any]] = load_handler  # Any: as above
+    def _handler_loader(self) -> Callable[[ApiKey], Callable[..., Any]]:  # Any: as in `Api`
+        load: Callable[[ApiKey], Callable[..., Any]] = load_handler  # Any: as above
         if self._quotas is not None and self._quotas.is_active:
             from embedkafka.server.throttling import throttled_loader  # only with quotas
 

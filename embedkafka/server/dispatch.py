@@ -25,7 +25,7 @@ from embedkafka.protocol.headers import (
 from embedkafka.protocol.messages.registry import request_type
 from embedkafka.runtime.failures import Failures
 from embedkafka.security.principals import ANONYMOUS, KafkaPrincipal
-from embedkafka.server.api_table import HANDLERS, Api, load_handler
+from embedkafka.server.api_table import SERVED, load_handler
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Dispatcher:
         self,
         broker: "Broker",
         failures: Failures,
-        load: Callable[[str], Callable[..., Any]] = load_handler,  # Any: as in `load_handler`
+        load: Callable[[ApiKey], Callable[..., Any]] = load_handler,  # Any: as in `Api`
     ) -> None:
         self._broker = broker
         self._failures = failures
@@ -254,18 +254,16 @@ class Dispatcher:
         except ProtocolError as error:
             request.close_connection(str(error))
             return
-        api = HANDLERS.get(header.api_key)  # type: ignore[call-overload]  # an int finds its ApiKey
+        api = SERVED.get(header.api_key)  # type: ignore[call-overload]  # an int finds its ApiKey
         if api is None or not api.is_served(control_plane=request.is_control_plane):
             request.close_connection(f"api key {header.api_key} is not served on this listener")
             return
         if not api.supports(header.api_version):
             self._refuse_version(request, header)
             return
-        self._answer(api, body, RequestContext(request, header, self._failures), request)
+        self._answer(body, RequestContext(request, header, self._failures), request)
 
-    def _answer(
-        self, api: Api, body: memoryview, context: RequestContext, request: Request
-    ) -> None:
+    def _answer(self, body: memoryview, context: RequestContext, request: Request) -> None:
         try:
             message = codec.decode(
                 request_type(context.api_key), context.version, body, surplus_allowed=True
@@ -281,7 +279,7 @@ class Dispatcher:
                 context.api_key, context.client_id, message, request, names
             )
         try:
-            answer = self.load(api.handler)(self._broker, message, context)
+            answer = self.load(context.api_key)(self._broker, message, context)
         except Exception as error:  # costs this client only; our bugs are recorded
             context.fail(error)
             return
@@ -296,5 +294,7 @@ class Dispatcher:
                 f"api key {header.api_key} version {header.api_version} is not supported"
             )
             return
+        from embedkafka.server.handlers.metadata import unsupported_api_versions  # seldom needed
+
         context = RequestContext(request, header._replace(api_version=0), self._failures)
-        context.reply(load_handler("metadata.unsupported_api_versions")())
+        context.reply(unsupported_api_versions())

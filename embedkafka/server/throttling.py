@@ -40,13 +40,13 @@ _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
 def throttled_loader(
-    load: Callable[[str], Handler], quotas: ClientQuotas
-) -> Callable[[str], Handler]:
+    load: Callable[[ApiKey], Handler], quotas: ClientQuotas
+) -> Callable[[ApiKey], Handler]:
     """A `load` whose handlers count against `quotas`."""
 
     @functools.cache
-    def load_throttled(name: str) -> Handler:
-        handler = load(name)
+    def load_throttled(key: ApiKey) -> Handler:
+        handler = load(key)
 
         def run(broker: "Broker", request: Any, context: "RequestContext") -> object:  # Any: above
             if context.is_control_plane or context.api_key in _FROM_BROKERS:

@@ -10,7 +10,7 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.security.sasl.logins import plain_login
-from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.api_table import SERVED
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from tests.chaos.clients import Client
 from tests.chaos.wire import METADATA_VERSION, Wire
@@ -80,7 +80,7 @@ class Intruder(Client):
             self._try(OUTSIDE, api, probe.request, probe.version)
         else:
             api = self._rng.choice(list(REQUESTS))
-            self._try(CONTROL_LISTENER, api, REQUESTS[api], HANDLERS[api].versions[1])
+            self._try(CONTROL_LISTENER, api, REQUESTS[api], SERVED[api].versions[1])
 
     def _try(self, listener: str, api: ApiKey, request: object, version: int) -> None:
         try:

@@ -20,8 +20,7 @@ from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.security.sasl.logins import plain_login
-from embedkafka.server.api_table import HANDLERS
-from embedkafka.server.authorization.table import FREE
+from embedkafka.server.api_table import SERVED, load_api
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from embedkafka.server.dispatch import Dispatcher
 from tests.wire.test_authorization import PROBES, REFUSALS, codes
@@ -33,7 +32,7 @@ _Stopped = brokers.StopReplicaRequest.TopicState
 _Role = brokers.LeaderAndIsrRequest.TopicState
 
 REQUESTS: Final[dict[ApiKey, object]] = {
-    **{api: probe.request for api, probe in PROBES.items() if HANDLERS[api].for_controllers},
+    **{api: probe.request for api, probe in PROBES.items() if SERVED[api].for_controllers},
     ApiKey.LEADER_AND_ISR: brokers.LeaderAndIsrRequest(
         controller_id=1,
         controller_epoch=EPOCH,
@@ -95,7 +94,7 @@ REQUESTS: Final[dict[ApiKey, object]] = {
 }
 """A request that would do harm, for every API of the control plane that asks for rights."""
 
-OPEN: Final = FREE | {ApiKey.DESCRIBE_CLUSTER}
+OPEN: Final = {api for api in SERVED if not load_api(api).needs} | {ApiKey.DESCRIBE_CLUSTER}
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +117,13 @@ def ask(kafka: EmbeddedKafka, api: ApiKey, user: str = "", password: str = "") -
     login = (lambda host: plain_login(user, password)) if user else None
     client = BrokerClient("127.0.0.1", port, SystemClock(), "a-stranger", new_login=login)
     try:
-        return client.call(REQUESTS[api], HANDLERS[api].versions[1])
+        return client.call(REQUESTS[api], SERVED[api].versions[1])
     finally:
         client.close()
 
 
 def test_every_api_of_the_control_plane_is_probed_or_open_to_all() -> None:
-    served = {api for api, row in HANDLERS.items() if row.for_controllers}
+    served = {api for api, row in SERVED.items() if row.for_controllers}
     assert served == REQUESTS.keys() | (OPEN & served)
 
 

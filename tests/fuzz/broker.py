@@ -25,7 +25,7 @@ from embedkafka.protocol.headers import decode_request_header, encode_request_he
 from embedkafka.protocol.messages.registry import request_type
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.failures import BackgroundFailure
-from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.api_table import SERVED
 from tests.fuzz.batches import good_batches
 from tests.fuzz.messages import Messages
 from tests.fuzz.mutations import Mutator
@@ -250,7 +250,7 @@ _MAKES_PARTITIONS: Final = frozenset(
 
 _SERVED: Final = [
     (key, version)
-    for key, api in HANDLERS.items()
+    for key, api in SERVED.items()
     if api.for_clients
     for version in range(api.versions[0], api.versions[1] + 1)
 ]

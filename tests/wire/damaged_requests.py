@@ -23,7 +23,7 @@ from embedkafka.protocol.message import REQUIRED, Field, Schema, schema_of
 from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.protocol.varint import encode_uvarint
 from embedkafka.protocol.wire_types import BOOL, Array, Fixed, Struct, Variable, WireType
-from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.api_table import SERVED
 from tests.java_tools.oracle import ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, eventually
 from tests.wire.conftest import SHARED_CONFIG
@@ -261,7 +261,7 @@ def _codes(value: Plain) -> Iterator[str]:
 
 def apis() -> list[ApiKey]:
     """The APIs of clients."""
-    return [api for api, row in HANDLERS.items() if row.is_served(control_plane=False)]
+    return [api for api, row in SERVED.items() if row.is_served(control_plane=False)]
 
 
 def condensed(outcomes: Mapping[int, Mapping[str, str]]) -> dict[str, dict[str, list[int]]]:

@@ -4,11 +4,11 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.security.acl.authorizer import AclAuthorizer
-from embedkafka.server.api_table import HANDLERS, load_handler
+from embedkafka.server.api_table import SERVED, Api, load_api
 from embedkafka.server.authorization.checks import Checks, Narrowed, Refused
-from embedkafka.server.authorization.needs import Rule, outcome
-from embedkafka.server.authorization.table import FREE, RULES
+from embedkafka.server.authorization.needs import outcome
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
@@ -21,26 +21,25 @@ _NO_ACK: Final = 0
 
 
 def guarded_loader(
-    authorizer: AclAuthorizer, load_plain: Callable[[str], Handler] = load_handler
-) -> Callable[[str], Handler]:
+    authorizer: AclAuthorizer, load_plain: Callable[[ApiKey], Handler]
+) -> Callable[[ApiKey], Handler]:
     """A `load_plain` whose handlers ask `authorizer` first."""
-    apis = {row.handler: api for api, row in HANDLERS.items()}
 
     @functools.cache
-    def load(name: str) -> Handler:
-        handler, api = load_plain(name), apis[name]
-        if api in FREE:
+    def load(key: ApiKey) -> Handler:
+        handler, api = load_plain(key), load_api(key)
+        if not api.needs:
             return handler
-        guarded = _guarded(handler, RULES[api], authorizer)
-        return _once_informed(guarded) if HANDLERS[api].for_clients else guarded
+        guarded = _guarded(handler, api, authorizer)
+        return _once_informed(guarded) if SERVED[key].for_clients else guarded
 
     return load
 
 
-def _guarded(handler: Handler, rule: Rule, authorizer: AclAuthorizer) -> Handler:
+def _guarded(handler: Handler, api: Api, authorizer: AclAuthorizer) -> Handler:
     def run(broker: "Broker", request: Any, context: "RequestContext") -> object:  # Any: see above
         context.checks = check = Checks(authorizer, broker, context)
-        permitted = outcome(check, request, rule)
+        permitted = outcome(check, request, api)
         if isinstance(permitted, Refused):
             if getattr(request, "acks", None) == _NO_ACK:
                 context.close_connection("a request without an answer was not allowed")

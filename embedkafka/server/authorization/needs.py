@@ -3,10 +3,10 @@
 A request is refused as a whole, or without the entries of a list that the client may not use:
 these are refused beside the handler's answer to the others.
 
-Not here: which API needs what (`table`); what a client may do (`checks`).
+Not here: which API needs what (the rows in `handlers`); what a client may do (`checks`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -14,11 +14,9 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import Field, replace, schema_of
 from embedkafka.protocol.refusals import joined, merged, refusal
 from embedkafka.protocol.wire_types import Array, Entity, Struct
-from embedkafka.runtime.values import NamedTuple
 from embedkafka.security.acl.operations import CLUSTER_NAME, AclOperation, ResourceType
+from embedkafka.server.api_table import Api, Message, Need
 from embedkafka.server.authorization.checks import REFUSED_WITH, Checks, Narrowed, Refused
-
-Message = Any  # Any: a request or a response of any API
 
 _ENTITIES: Final = {
     ResourceType.TOPIC: Entity.TOPIC_NAME,
@@ -31,88 +29,35 @@ _NAMED: Final = {
 }
 
 
-def reason(check: Checks, need: "Need") -> str:
-    """Why, in the words of Kafka's controller."""
-    context = check.context
-    asked = f"{context.api_key.name} of {context.connection_id}"
-    return f"Request {asked} needs {need.operation.name} permission."
+def permissions(need: Need) -> Sequence[tuple[AclOperation, ResourceType, str]]:
+    """Every operation, what it is on, and when."""
+    own = (need.operation, need.resource, need.remark)
+    if need.on_cluster is None:
+        return [own]
+    return [(need.on_cluster, ResourceType.CLUSTER, need.remark), own]
 
 
-def meaning(check: Checks, need: "Need") -> str:
-    """What the error code means."""
-    return REFUSED_WITH[need.resource].message
-
-
-class Need(NamedTuple):
-    """One permission, and when it is needed."""
-
-    operation: AclOperation
-    resource: ResourceType
-    remark: str = ""
-    on_cluster: AclOperation | None = None
-    """An operation on the cluster that does as well."""
-    over: str | None = None
-    """The list whose entries are about the resource; by default, what names one first."""
-    when: Callable[[Checks, Message], bool] | None = None
-    """Whether the request, or an entry of the list, needs it."""
-    fails_all: bool = False
-    """Whether one entry that is refused fails all of them."""
-    says: Callable[[Checks, "Need"], str | None] | None = None
-    """The message of the refusal."""
-    asked_by_handler: bool = False
-
-    @property
-    def permissions(self) -> Sequence[tuple[AclOperation, ResourceType, str]]:
-        """Every operation, what it is on, and when."""
-        own = (self.operation, self.resource, self.remark)
-        if self.on_cluster is None:
-            return [own]
-        return [(self.on_cluster, ResourceType.CLUSTER, self.remark), own]
-
-
-class Rule(NamedTuple):
-    """All that an API needs, and how Kafka tells who has not got it."""
-
-    needs: tuple[Need, ...]
-    refused_first: bool = False
-    """Whether refused entries come before those that the handler has answered."""
-    merges: bool = False
-    """Whether refused entries that name the same are one."""
-    refuse: Callable[[Checks, Message], Message] | None = None
-    """Answers a request with nothing but refused entries, where Kafka tells more."""
-    then: Callable[[Checks, Message], object] | None = None
-    """Asks for what is not known from single fields, once all needs are met."""
-
-
-def outcome(check: Checks, request: Message, rule: Rule) -> object:
+def outcome(check: Checks, request: Message, api: Api) -> object:
     """The request if all of it is permitted; else `Narrowed` to what is, or `Refused`."""
     failed: list[Message] = []
-    for need in rule.needs:
-        if need.asked_by_handler or _does_as_well(check, need):
+    for need in api.needs:
+        if need.is_asked_by_handler or _does_as_well(check, need):
             continue
         name = need.over or _find_list(check, need, request)
         if name is None:
             if not _is_met(check, need, request):
-                return Refused(_refusal(check, rule, need, request))
+                return Refused(_refusal(check, api, need, request))
             continue
         allowed, refused = _split(check, need, request, name)
         if not refused:
             continue
         if need.fails_all:
-            return Refused(_refusal(check, rule, need, request))
-        failed.append(
-            _refusal(check, rule, need, replace(request, **{name: refused}), in_part=True)
-        )
+            return Refused(_refusal(check, api, need, request))
+        failed.append(_refusal(check, api, need, replace(request, **{name: refused}), in_part=True))
         request = replace(request, **{name: allowed})
         if not allowed:
-            return Refused(_joined(failed[0], failed[1:], rule))
-    inner = request if rule.then is None else rule.then(check, request)
-    if isinstance(inner, Refused) or not failed:
-        return inner
-    if isinstance(inner, Narrowed):
-        request, complete = inner
-        return Narrowed(request, lambda response: _joined(complete(response), failed, rule))
-    return Narrowed(request, lambda response: _joined(response, failed, rule))
+            return Refused(_joined(failed[0], failed[1:], api))
+    return Narrowed(request, lambda response: _joined(response, failed, api)) if failed else request
 
 
 def _does_as_well(check: Checks, need: Need) -> bool:
@@ -188,20 +133,25 @@ def _fields_in(cls: type[Any], version: int) -> Sequence[Field]:  # Any: as abov
 
 
 def _refusal(
-    check: Checks, rule: Rule, need: Need, request: Message, *, in_part: bool = False
+    check: Checks, api: Api, need: Need, request: Message, *, in_part: bool = False
 ) -> Message:
-    if rule.refuse is not None:
-        return rule.refuse(check, request)
-    message = None if need.says is None else need.says(check, need)
-    code, version = REFUSED_WITH[need.resource], check.context.version
-    response = refusal(request, code, version, message, in_part=in_part)
-    return merged(response) if rule.merges else response
+    if api.refuse is not None:
+        return api.refuse(check, request)
+    code, context = REFUSED_WITH[need.resource], check.context
+    message = need.says and need.says.format(
+        api=context.api_key.name,
+        connection=context.connection_id,
+        operation=need.operation.name,
+        meaning=code.message,
+    )
+    response = refusal(request, code, context.version, message, in_part=in_part)
+    return merged(response) if api.merges else response
 
 
-def _joined(response: Message, failed: Sequence[Message], rule: Rule) -> Message:
+def _joined(response: Message, failed: Sequence[Message], api: Api) -> Message:
     """The answer to what was permitted, with the refusals of the rest, unless all of it failed."""
     if getattr(response, "error_code", ErrorCode.NONE):
         return response
     for one in failed:
-        response = joined(response, one, refused_first=rule.refused_first)
+        response = joined(response, one, refused_first=api.refused_first)
     return response

@@ -1,8 +1,10 @@
 """Describes, creates and deletes ACLs; without an authorizer there are none."""
 
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.security import (
     CreateAclsRequest,
@@ -21,6 +23,7 @@ from embedkafka.security.acl.acls import (
     known,
 )
 from embedkafka.security.acl.operations import CLUSTER_NAME, AclOperation, ResourceType
+from embedkafka.server.api_table import REASON, Api, Need
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
@@ -212,3 +215,12 @@ def _filter(asked: DescribeAclsRequest | DeleteAclsRequest.Filter) -> AclFilter:
         operation=known(AclOperation, asked.operation),
         permission=known(PermissionType, asked.permission_type),
     )
+
+
+_ALTER: Final = Need(AclOperation.ALTER, ResourceType.CLUSTER, says=REASON)
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.DESCRIBE_ACLS: Api(describe_acls, [_ALTER._replace(operation=AclOperation.DESCRIBE)]),
+    ApiKey.CREATE_ACLS: Api(create_acls, [_ALTER]),
+    ApiKey.DELETE_ACLS: Api(delete_acls, [_ALTER]),
+}

@@ -1,14 +1,17 @@
 """The brokers of the cluster, those that are down too, and its controllers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import DescribeClusterRequest, DescribeClusterResponse
 from embedkafka.protocol.messages.quorum import UnregisterBrokerRequest, UnregisterBrokerResponse
 from embedkafka.protocol.wire_types import OPERATIONS_OMITTED
-from embedkafka.server.handlers.metadata import cluster_operations, once_informed
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import REASON, Api, Need
+from embedkafka.server.handlers.metadata import FOR_OPERATIONS, cluster_operations, once_informed
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -113,3 +116,11 @@ def unregister_broker(
             error_message=f"Broker ID {broker_id} is not currently registered",
         )
     return UnregisterBrokerResponse()
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.DESCRIBE_CLUSTER: Api(describe_cluster, [FOR_OPERATIONS]),
+    ApiKey.UNREGISTER_BROKER: Api(
+        unregister_broker, [Need(AclOperation.ALTER, ResourceType.CLUSTER, says=REASON)]
+    ),
+}

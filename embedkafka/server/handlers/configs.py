@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.configs import (
     AlterConfigsRequest,
@@ -18,7 +19,9 @@ from embedkafka.protocol.messages.configs import (
 )
 from embedkafka.protocol.wire_types import MAX_INT
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server import loggers
+from embedkafka.server.api_table import MEANING, REASON, Api, Need
 from embedkafka.server.config.broker import (
     BrokerConfig,
     check_change,
@@ -62,6 +65,7 @@ from embedkafka.server.topics.rules import check_topic_name
 from embedkafka.zk.payloads import DEFAULT_ENTITY, sanitize
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
@@ -545,3 +549,41 @@ def _check_nulls(names: Iterable[str]) -> None:
     nulls = ", ".join(names)
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")
+
+
+def _is_of_cluster(check: "Checks", resource: DescribeConfigsRequest.Resource) -> bool:
+    """Whether a resource is the cluster to an ACL, as loggers are."""
+    return resource.resource_type in (
+        ConfigResourceType.BROKER,
+        ConfigResourceType.CLIENT_METRICS,
+    )
+
+
+def _is_logger(check: "Checks", resource: DescribeConfigsRequest.Resource) -> bool:
+    return resource.resource_type == ConfigResourceType.BROKER_LOGGER
+
+
+def _needs(operation: AclOperation, *, of_loggers: str | None) -> Sequence[Need]:
+    """`of_loggers`: what a refusal says about loggers."""
+    on_cluster = Need(operation, ResourceType.CLUSTER, "for brokers", over="resources")
+    return [
+        Need(operation, ResourceType.TOPIC, "for topics", says=MEANING),
+        Need(operation, ResourceType.GROUP, "for groups", says=MEANING),
+        on_cluster._replace(when=_is_of_cluster, says=MEANING),
+        on_cluster._replace(when=_is_logger, says=of_loggers),
+    ]
+
+
+_TO_ALTER: Final = _needs(AclOperation.ALTER_CONFIGS, of_loggers=None)
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.DESCRIBE_CONFIGS: Api(
+        describe_configs, _needs(AclOperation.DESCRIBE_CONFIGS, of_loggers=MEANING)
+    ),
+    ApiKey.ALTER_CONFIGS: Api(alter_configs, _TO_ALTER),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Api(incremental_alter_configs, _TO_ALTER),
+    ApiKey.LIST_CONFIG_RESOURCES: Api(
+        list_config_resources,
+        [Need(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, says=REASON)],
+    ),
+}

@@ -4,9 +4,10 @@ Every request carries the broker epoch that the controller knows. A request mean
 registration of this broker is refused with STALE_BROKER_EPOCH.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     ControlledShutdownRequest,
@@ -19,6 +20,8 @@ from embedkafka.protocol.messages.brokers import (
     UpdateMetadataResponse,
 )
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import Api, Need
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
@@ -79,3 +82,19 @@ def controlled_shutdown(
         return LATER
     controller.controlled_shutdown(request.broker_id, request.broker_epoch, reply)
     return LATER
+
+
+_FOR_BROKERS: Final = [
+    Need(
+        AclOperation.CLUSTER_ACTION,
+        ResourceType.CLUSTER,
+        "on the control plane, for brokers only",
+    )
+]
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.LEADER_AND_ISR: Api(leader_and_isr, _FOR_BROKERS),
+    ApiKey.STOP_REPLICA: Api(stop_replica, _FOR_BROKERS),
+    ApiKey.UPDATE_METADATA: Api(update_metadata, _FOR_BROKERS),
+    ApiKey.CONTROLLED_SHUTDOWN: Api(controlled_shutdown, _FOR_BROKERS),
+}

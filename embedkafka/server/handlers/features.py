@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import UpdateFeaturesRequest, UpdateFeaturesResponse
 from embedkafka.runtime.values import NamedTuple
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import REASON, Api, Need
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -85,3 +88,10 @@ def _find_fault(update: UpdateFeaturesRequest.FeatureUpdate, *, controller: int)
             "either safe or unsafe downgrade."
         )
     return "Feature levels are fixed in this cluster."
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.UPDATE_FEATURES: Api(
+        update_features, [Need(AclOperation.ALTER, ResourceType.CLUSTER, says=REASON)]
+    )
+}

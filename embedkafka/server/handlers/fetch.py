@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import FetchIsolation
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import FetchRequest, FetchResponse
 from embedkafka.protocol.wire_types import ZERO_UUID
@@ -11,6 +12,7 @@ from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData,
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerId, TopicPartition
 from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import Api, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.fetch_conversion import (
     LAST_CONVERTED,
@@ -299,3 +301,14 @@ _RANKS: Final[Mapping[ErrorCode, int]] = {
 }
 _NO_LEADER: Final = _Partition.LeaderIdAndEpoch()
 _NO_DIVERGENCE: Final = _Partition.EpochEndOffset()
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.FETCH: Api(
+        fetch,
+        [
+            by_handler(AclOperation.READ, ResourceType.TOPIC, "for consumers"),
+            by_handler(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, "for followers"),
+        ],
+    )
+}

@@ -5,13 +5,14 @@ translate topic ids and answer for topics that do not exist.
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.group.consumer.describe import describe_consumer_error
 from embedkafka.group.consumer.heartbeat import heartbeat_error
 from embedkafka.group.offsets.messages import commit_response
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (
@@ -43,17 +44,20 @@ from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.security.acl.operations import GROUP_OPERATIONS, AclOperation, ResourceType
 from embedkafka.server import zookeeper_offsets
+from embedkafka.server.api_table import MEANING, Api, Need, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.delayed import DelayedTopics
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _IN_ZOOKEEPER = 0
 _FIRST_BATCHED = 4
+_FIRST_WITH_SHARE_KEYS = 6
 _FIRST_BY_TOPIC_ID = 10
 _CREATION_WAIT_MS = 2_000
 
@@ -321,26 +325,90 @@ def _merged(
     return list(merged.values())
 
 
+_Complete = Callable[[OffsetFetchResponse], OffsetFetchResponse]
+
+
 def offset_fetch(
     broker: "Broker", request: OffsetFetchRequest, context: "RequestContext"
 ) -> object:
     """Committed offsets, for one group or (v8) several; v0 from ZooKeeper, v10 by topic id."""
+    complete: _Complete | None = None
+    if context.checks is not None:
+        request, complete = _visible_offsets(context.checks, request)
+
+    @context.answering
+    def reply_with(response: OffsetFetchResponse) -> None:
+        context.reply(response if complete is None else complete(response))
+
     if context.version == _IN_ZOOKEEPER:
-        return _fetch_from_zookeeper(broker, request)
+        reply_with(_fetch_from_zookeeper(broker, request))
+        return LATER
     if context.version < _FIRST_BY_TOPIC_ID:
-        broker.groups.offset_fetch(request, context.version, context.reply)
+        broker.groups.offset_fetch(request, context.version, reply_with)
         return LATER
     snapshot = broker.metadata.snapshot
     groups = [_with_names(group, snapshot) for group in request.groups]
 
     @context.answering
     def reply(response: OffsetFetchResponse) -> None:
-        context.reply(
+        reply_with(
             replace(response, groups=[_with_ids(group, snapshot) for group in response.groups])
         )
 
     broker.groups.offset_fetch(replace(request, groups=groups), context.version, reply)
     return LATER
+
+
+def _visible_offsets(
+    checks: "Checks", request: OffsetFetchRequest
+) -> tuple[OffsetFetchRequest, _Complete]:
+    """The request for topics that the client may see, and what completes its answer.
+
+    Topics that it may not see are refused, or left out if it has asked for all.
+    """
+    from embedkafka.protocol.refusals import refusal  # only with an authorizer
+
+    is_for_groups = bool(request.groups)
+    asked = [_visible(checks, one) for one in (request.groups or (request,))]
+    failed: dict[str, Any] = {}  # Any: one group's answer, likewise below
+    for one, hidden in asked:
+        if hidden is not None:
+            only = replace(request, groups=[hidden]) if is_for_groups else hidden
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refused = refusal(only, code, checks.context.version, everywhere=True)
+            failed[one.group_id] = refused.groups[0] if is_for_groups else refused
+
+    def complete(found: Any, one: Any) -> Any:
+        if found.error_code:
+            return found
+        topics = found.topics
+        if one.topics is None:
+            topics = [topic for topic in topics if _may_see(checks, topic)]
+        hidden = failed[one.group_id].topics if one.group_id in failed else ()
+        return replace(found, topics=[*topics, *hidden])
+
+    if not is_for_groups:
+        ((narrowed, _),) = asked
+        return narrowed, lambda response: complete(response, narrowed)
+    groups = {one.group_id: one for one, _ in asked}
+    return replace(request, groups=list(groups.values())), lambda response: replace(
+        response, groups=[complete(found, groups[found.group_id]) for found in response.groups]
+    )
+
+
+def _visible(checks: "Checks", one: Any) -> tuple[Any, Any]:  # Any: what is asked about a group
+    """The part of it that the client may see, and the other one, if there is one."""
+    if one.topics is None:
+        return one, None
+    allowed, hidden = checks.split(
+        AclOperation.DESCRIBE, ResourceType.TOPIC, one.topics, checks.topic_name
+    )
+    return replace(one, topics=allowed), replace(one, topics=hidden) if hidden else None
+
+
+def _may_see(checks: "Checks", topic: OffsetFetchResponse.Group.Topic) -> bool:
+    name = checks.topic_name(topic)
+    return name is None or checks.may_describe(ResourceType.TOPIC, name)
 
 
 def _fetch_from_zookeeper(broker: "Broker", request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -480,3 +548,98 @@ def delete_groups(
     """Deletes groups that have no members, with their offsets."""
     broker.groups.delete_groups(request, context.reply)
     return LATER
+
+
+def _is_share_key(check: "Checks", request: FindCoordinatorRequest) -> bool:
+    return request.key_type == _SHARE and check.context.version >= _FIRST_WITH_SHARE_KEYS
+
+
+def _is_alone(check: "Checks", request: object) -> bool:
+    return check.context.version < _FIRST_BATCHED
+
+
+def _is_batched(check: "Checks", key: object) -> bool:
+    return not _is_alone(check, key)
+
+
+def _to_find(resource: ResourceType, remark: str) -> Sequence[Need]:
+    """Only versions for one key say what the error code means."""
+    describe = Need(AclOperation.DESCRIBE, resource, remark)
+    return [
+        describe._replace(when=_is_alone, says=MEANING),
+        describe._replace(when=_is_batched, says=""),
+    ]
+
+
+_READ_GROUP: Final = Need(AclOperation.READ, ResourceType.GROUP)
+_READ_TOPIC: Final = Need(AclOperation.READ, ResourceType.TOPIC)
+_DESCRIBE_GROUP: Final = Need(AclOperation.DESCRIBE, ResourceType.GROUP)
+_DELETE_GROUP: Final = Need(AclOperation.DELETE, ResourceType.GROUP)
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.FIND_COORDINATOR: Api(
+        find_coordinator,
+        [
+            *_to_find(ResourceType.GROUP, "for groups"),
+            *_to_find(ResourceType.TRANSACTIONAL_ID, "for transactions"),
+            Need(
+                AclOperation.CLUSTER_ACTION,
+                ResourceType.CLUSTER,
+                "for the state of share groups, which brokers ask for",
+                when=_is_share_key,
+                says=MEANING,
+            ),
+        ],
+    ),
+    ApiKey.JOIN_GROUP: Api(join_group, [_READ_GROUP]),
+    ApiKey.SYNC_GROUP: Api(sync_group, [_READ_GROUP]),
+    ApiKey.HEARTBEAT: Api(heartbeat, [_READ_GROUP]),
+    ApiKey.LEAVE_GROUP: Api(leave_group, [_READ_GROUP]),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Api(
+        consumer_group_heartbeat,
+        [
+            _READ_GROUP,
+            Need(
+                AclOperation.DESCRIBE,
+                ResourceType.TOPIC,
+                "for topics by name; an expression finds the visible ones only",
+                over="subscribed_topic_names",
+                fails_all=True,
+            ),
+        ],
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Api(
+        consumer_group_describe,
+        [
+            _DESCRIBE_GROUP,
+            by_handler(
+                AclOperation.DESCRIBE, ResourceType.TOPIC, "for topics that its members use"
+            ),
+        ],
+        refused_first=True,
+    ),
+    ApiKey.OFFSET_COMMIT: Api(offset_commit, [_READ_GROUP, _READ_TOPIC], merges=True),
+    ApiKey.OFFSET_FETCH: Api(
+        offset_fetch,
+        [
+            _DESCRIBE_GROUP,
+            by_handler(
+                AclOperation.DESCRIBE,
+                ResourceType.TOPIC,
+                "a request for all topics gets the visible ones",
+            ),
+        ],
+    ),
+    ApiKey.OFFSET_DELETE: Api(offset_delete, [_DELETE_GROUP, _READ_TOPIC]),
+    ApiKey.LIST_GROUPS: Api(
+        list_groups,
+        [
+            by_handler(AclOperation.DESCRIBE, ResourceType.CLUSTER, "for all groups"),
+            by_handler(
+                AclOperation.DESCRIBE, ResourceType.GROUP, "what is not allowed is left out"
+            ),
+        ],
+    ),
+    ApiKey.DESCRIBE_GROUPS: Api(describe_groups, [_DESCRIBE_GROUP], refused_first=True),
+    ApiKey.DELETE_GROUPS: Api(delete_groups, [_DELETE_GROUP], merges=True),
+}

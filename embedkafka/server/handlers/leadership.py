@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.controller.events import ElectionType
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.topics import (
@@ -20,12 +21,15 @@ from embedkafka.protocol.messages.topics import (
     ListPartitionReassignmentsResponse,
 )
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import REASON, Api, Need
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.delayed import DelayedTopics
 from embedkafka.zk.payloads import ReplicaAssignment
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
@@ -336,3 +340,20 @@ def _by_topic(
     return [
         (topic, list(group)) for topic, group in groupby(sorted(partitions), lambda tp: tp.topic)
     ]
+
+
+def _is_not_forwarded(check: "Checks", request: object) -> bool:
+    """A broker that passes a client's request on has asked for the client already."""
+    is_forwarded = check.broker.is_forwarded(check.context.client_id)
+    return not (is_forwarded and check.may_cluster(AclOperation.CLUSTER_ACTION, quiet=True))
+
+
+_ALTER: Final = Need(AclOperation.ALTER, ResourceType.CLUSTER, when=_is_not_forwarded, says=REASON)
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.ELECT_LEADERS: Api(elect_leaders, [_ALTER]),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Api(alter_partition_reassignments, [_ALTER]),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Api(
+        list_partition_reassignments, [_ALTER._replace(operation=AclOperation.DESCRIBE)]
+    ),
+}

@@ -1,9 +1,9 @@
 """A client's first questions: API versions, brokers, topics and leaders."""
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE, ClientSoftware, has_valid_software
@@ -27,7 +27,7 @@ from embedkafka.security.acl.operations import (
     AclOperation,
     ResourceType,
 )
-from embedkafka.server.api_table import HANDLERS
+from embedkafka.server.api_table import SERVED, Api, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.features import FEATURES
 from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
@@ -81,7 +81,7 @@ def unsupported_api_versions() -> ApiVersionsResponse:
 
 
 def _api_versions(error: ErrorCode, *, at_controller: bool = False) -> ApiVersionsResponse:
-    rows = sorted(HANDLERS.items())
+    rows = sorted(SERVED.items())
     if error is ErrorCode.UNSUPPORTED_VERSION:
         rows = [row for row in rows if row[0] is ApiKey.API_VERSIONS]
     elif error:
@@ -494,3 +494,31 @@ class _Page:
             last_known_elr=(),
             offline_replicas=offline_replicas(self._snapshot, info),
         )
+
+
+FOR_OPERATIONS: Final = by_handler(
+    AclOperation.DESCRIBE,
+    ResourceType.CLUSTER,
+    "for the authorized operations of the cluster",
+)
+_VISIBLE: Final = by_handler(
+    AclOperation.DESCRIBE, ResourceType.TOPIC, "a list of all topics has the visible ones"
+)
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.API_VERSIONS: Api(api_versions),
+    ApiKey.METADATA: Api(
+        metadata,
+        [
+            _VISIBLE,
+            by_handler(
+                AclOperation.CREATE,
+                ResourceType.CLUSTER,
+                "or CREATE of the topic, to create a missing one",
+            ),
+            by_handler(AclOperation.CREATE, ResourceType.TOPIC, "as above"),
+            FOR_OPERATIONS,
+        ],
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Api(describe_topic_partitions, [_VISIBLE]),
+}

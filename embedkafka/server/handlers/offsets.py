@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.log import FetchIsolation
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import (
     ListOffsetsRequest,
@@ -33,7 +34,9 @@ from embedkafka.replica.partition.partition import (
 )
 from embedkafka.replica.partition.values import OffsetAnswer, OffsetSearch
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server import log_dirs
+from embedkafka.server.api_table import REASON, Api, Need
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
@@ -354,3 +357,28 @@ def alter_replica_log_dirs(
             for name, partitions in _by_topic(targets).items()
         ]
     )
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.LIST_OFFSETS: Api(list_offsets, [Need(AclOperation.DESCRIBE, ResourceType.TOPIC)]),
+    ApiKey.DELETE_RECORDS: Api(
+        delete_records, [Need(AclOperation.DELETE, ResourceType.TOPIC)], merges=True
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Api(
+        offset_for_leader_epoch,
+        [
+            Need(
+                AclOperation.DESCRIBE,
+                ResourceType.TOPIC,
+                "or the other one",
+                on_cluster=AclOperation.CLUSTER_ACTION,
+            )
+        ],
+    ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Api(
+        alter_replica_log_dirs, [Need(AclOperation.ALTER, ResourceType.CLUSTER, says=REASON)]
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: Api(
+        describe_log_dirs, [Need(AclOperation.DESCRIBE, ResourceType.CLUSTER, says=REASON)]
+    ),
+}

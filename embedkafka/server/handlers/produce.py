@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from embedkafka.log.log import AppendOrigin
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest, ProduceResponse
 from embedkafka.records.batch import next_batch_size
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.writes import VALID_ACKS, OnProduced
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import Api, Need
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
 from embedkafka.server.handlers.transactional_writes import (
@@ -21,6 +24,7 @@ from embedkafka.server.handlers.transactional_writes import (
 )
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
@@ -283,3 +287,27 @@ def _partition(
         error_message=result.error_message,
         current_leader=leader,
     )
+
+
+def _has_transactions(check: "Checks", request: ProduceRequest) -> bool:
+    return any(
+        partition.records is not None and is_transactional(partition.records)
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    )
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.PRODUCE: Api(
+        produce,
+        [
+            Need(
+                AclOperation.WRITE,
+                ResourceType.TRANSACTIONAL_ID,
+                "for transactional batches",
+                when=_has_transactions,
+            ),
+            Need(AclOperation.WRITE, ResourceType.TOPIC),
+        ],
+    )
+}

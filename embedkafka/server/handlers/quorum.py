@@ -8,8 +8,10 @@ The voters are always the live brokers, so a request to change them is refused, 
 """
 
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.quorum import (
     AddRaftVoterRequest,
@@ -24,6 +26,8 @@ from embedkafka.protocol.messages.quorum import (
     VoterState,
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import MEANING, Api, Need
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 
 if TYPE_CHECKING:
@@ -188,3 +192,24 @@ def _fixed(operation: str) -> ApiError:
         ErrorCode.UNSUPPORTED_VERSION,
         f"Cluster doesn't support {operation} voter because the kraft.version feature is 0",
     )
+
+
+_ALTER: Final = Need(AclOperation.ALTER, ResourceType.CLUSTER, says=MEANING)
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.DESCRIBE_QUORUM: Api(
+        describe_quorum, [_ALTER._replace(operation=AclOperation.DESCRIBE)]
+    ),
+    ApiKey.ADD_RAFT_VOTER: Api(add_raft_voter, [_ALTER]),
+    ApiKey.REMOVE_RAFT_VOTER: Api(remove_raft_voter, [_ALTER]),
+    ApiKey.UPDATE_RAFT_VOTER: Api(
+        update_raft_voter,
+        [
+            Need(
+                AclOperation.CLUSTER_ACTION,
+                ResourceType.CLUSTER,
+                "on the control plane, for brokers only",
+            )
+        ],
+    ),
+}

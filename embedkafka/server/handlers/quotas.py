@@ -1,8 +1,9 @@
 """Client quotas: stored, as settings of users, clients and addresses, and described."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.configs import (
     AlterClientQuotasRequest,
@@ -10,6 +11,8 @@ from embedkafka.protocol.messages.configs import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import MEANING, Api, Need
 from embedkafka.server.quota_store import QuotaStore, check_filter, matches
 
 if TYPE_CHECKING:
@@ -89,3 +92,14 @@ def _altered_twice(entity: Mapping[str, str | None]) -> ApiError:
         ErrorCode.INVALID_REQUEST,
         f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})",
     )
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Api(
+        describe_client_quotas, [Need(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)]
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: Api(
+        alter_client_quotas,
+        [Need(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, says=MEANING)],
+    ),
+}

@@ -4,9 +4,10 @@ Authentication itself takes place before a request is dispatched (`security.auth
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.configs import (
     AlterUserScramCredentialsRequest,
@@ -20,6 +21,7 @@ from embedkafka.protocol.messages.security import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.security.credentials import ScramCredentials
 from embedkafka.security.sasl.scram_credentials import (
     MAX_ITERATIONS,
@@ -27,6 +29,7 @@ from embedkafka.security.sasl.scram_credentials import (
     MIN_ITERATIONS,
     derive,
 )
+from embedkafka.server.api_table import REASON, Api, Need
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -187,3 +190,16 @@ def _check_iterations(iterations: int) -> None:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if iterations > MAX_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.SASL_HANDSHAKE: Api(sasl_handshake),
+    ApiKey.SASL_AUTHENTICATE: Api(sasl_authenticate),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Api(
+        describe_user_scram_credentials, [Need(AclOperation.DESCRIBE, ResourceType.CLUSTER)]
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Api(
+        alter_user_scram_credentials,
+        [Need(AclOperation.ALTER, ResourceType.CLUSTER, says=REASON)],
+    ),
+}

@@ -1,9 +1,10 @@
 """Clients' metrics (KIP-714): who should send which, and their arrival."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -12,6 +13,7 @@ from embedkafka.protocol.messages.telemetry import (
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.ids import format_uuid
+from embedkafka.server.api_table import Api
 from embedkafka.server.config.client_metrics import CLIENT_METRICS
 from embedkafka.server.telemetry import ACCEPTED_COMPRESSION_TYPES
 from embedkafka.zk.payloads import sanitize
@@ -75,3 +77,9 @@ def _attributes(context: "RequestContext", instance_id: UUID) -> Mapping[str, st
         "client_source_address": context.client_address,
         "client_source_port": context.connection_id.rpartition("-")[0].rpartition(":")[2],
     }
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Api(get_telemetry_subscriptions),
+    ApiKey.PUSH_TELEMETRY: Api(push_telemetry),
+}

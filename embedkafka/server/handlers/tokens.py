@@ -1,9 +1,10 @@
 """Delegation tokens: who may create, renew, expire and see them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.security import (
     CreateDelegationTokenRequest,
@@ -18,6 +19,7 @@ from embedkafka.protocol.messages.security import (
 from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.security.principals import ANONYMOUS, USER, KafkaPrincipal
 from embedkafka.security.tokens import DelegationToken, DelegationTokens
+from embedkafka.server.api_table import Api, by_handler
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
@@ -196,3 +198,24 @@ def _require_tokens(broker: "Broker") -> DelegationTokens:
     if broker.tokens is None:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return broker.tokens
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.CREATE_DELEGATION_TOKEN: Api(
+        create_delegation_token,
+        [by_handler(AclOperation.CREATE_TOKENS, ResourceType.USER, "for a token of another user")],
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: Api(renew_delegation_token),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Api(expire_delegation_token),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Api(
+        describe_delegation_token,
+        [
+            by_handler(
+                AclOperation.DESCRIBE,
+                ResourceType.DELEGATION_TOKEN,
+                "for tokens of other users; what is not allowed is left out",
+            ),
+            by_handler(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, "does as well"),
+        ],
+    ),
+}

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.topics import (
@@ -17,6 +18,7 @@ from embedkafka.protocol.messages.topics import (
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.topic_names import CLUSTER_METADATA_TOPIC
 from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import Api, Need, by_handler
 from embedkafka.server.config.view import topic_entries
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
@@ -26,6 +28,7 @@ from embedkafka.server.topics.rules import DEFAULT, check_request_size
 from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
@@ -351,3 +354,69 @@ def _wait(
         reply=reply,
     )
     broker.topic_purgatory.try_complete_else_watch(operation, tuple(topics))
+
+
+def _is_no_metadata_log(check: "Checks", topic: CreateTopicsRequest.Topic) -> bool:
+    return topic.name != CLUSTER_METADATA_TOPIC
+
+
+def _deletion_refused(check: "Checks", request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """By name, a topic that does not exist is unknown only to those who may describe it."""
+    from embedkafka.protocol.refusals import refusal  # only with an authorizer
+
+    code, snapshot = ErrorCode.TOPIC_AUTHORIZATION_FAILED, check.broker.metadata.snapshot
+    response: DeleteTopicsResponse = refusal(request, code, check.context.version, code.message)
+
+    def shown(topic: DeleteTopicsResponse.Topic) -> DeleteTopicsResponse.Topic:
+        name = snapshot.topic_names[topic.topic_id] if topic.name is None else topic.name
+        if not check.may_describe(ResourceType.TOPIC, name):
+            return topic
+        if name in snapshot.topics:
+            return replace(topic, name=name)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return replace(topic, name=name, error_code=unknown, error_message=unknown.message)
+
+    return replace(response, responses=list(map(shown, response.responses)))
+
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.CREATE_TOPICS: Api(
+        create_topics,
+        [
+            Need(
+                AclOperation.CREATE,
+                ResourceType.TOPIC,
+                "or the other one",
+                on_cluster=AclOperation.CREATE,
+                when=_is_no_metadata_log,
+                says="Authorization failed.",
+            ),
+            by_handler(
+                AclOperation.DESCRIBE_CONFIGS,
+                ResourceType.TOPIC,
+                "to see the settings in the answer",
+            ),
+        ],
+        merges=True,
+    ),
+    ApiKey.DELETE_TOPICS: Api(
+        delete_topics,
+        [
+            Need(
+                AclOperation.DELETE,
+                ResourceType.TOPIC,
+                "or the other one",
+                on_cluster=AclOperation.DELETE,
+            ),
+            by_handler(
+                AclOperation.DESCRIBE,
+                ResourceType.TOPIC,
+                "to learn that a topic does not exist, or its name",
+            ),
+        ],
+        refuse=_deletion_refused,
+    ),
+    ApiKey.CREATE_PARTITIONS: Api(
+        create_partitions, [Need(AclOperation.ALTER, ResourceType.TOPIC)], merges=True
+    ),
+}

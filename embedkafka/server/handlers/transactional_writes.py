@@ -9,11 +9,7 @@ from embedkafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
 from embedkafka.records.record import LOG_OVERHEAD
 from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.server.txn_verification import (
-    ClientSupport,
-    TransactionalWrite,
-    support_by_version,
-)
+from embedkafka.server.txn_verification import ClientSupport, TransactionalWrite, support_by_version
 
 _HEAD: Final = struct.Struct(">8xi4xb5xB")  # length, magic, lower byte of the attributes
 

@@ -6,11 +6,12 @@ and write the markers that coordinators send to leaders.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.coordinator.decision import refusal_of
 from embedkafka.log.log import AppendOrigin
 from embedkafka.log.producers.state import ActiveProducer
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.transactions import (
@@ -41,6 +42,7 @@ from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
 from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.server.api_table import MEANING, Api, Need, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.rules import check_topic_name
@@ -49,6 +51,7 @@ from embedkafka.txn.metadata import EPOCH_BUMP_VERSION
 from embedkafka.txn.service import FIRST_SENT_BY_BROKERS
 
 if TYPE_CHECKING:
+    from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
@@ -563,3 +566,78 @@ def list_transactions(
 
     broker.txns.list_transactions(request, reply)
     return LATER
+
+
+def _is_from_broker(check: "Checks", request: AddPartitionsToTxnRequest) -> bool:
+    return check.context.version >= FIRST_SENT_BY_BROKERS
+
+
+def _is_from_producer(check: "Checks", request: AddPartitionsToTxnRequest) -> bool:
+    return not _is_from_broker(check, request)
+
+
+_WRITE_TXN: Final = Need(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+_READ_GROUP: Final = Need(AclOperation.READ, ResourceType.GROUP)
+_READ_TOPIC: Final = Need(AclOperation.READ, ResourceType.TOPIC)
+
+APIS: Final[Mapping[ApiKey, Api]] = {
+    ApiKey.INIT_PRODUCER_ID: Api(
+        init_producer_id,
+        [
+            _WRITE_TXN._replace(remark="with a transactional id"),
+            by_handler(
+                AclOperation.WRITE,
+                ResourceType.TOPIC,
+                "of any name, without a transactional id",
+            ),
+            by_handler(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "does as well"),
+        ],
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Api(
+        add_partitions_to_txn,
+        [
+            Need(
+                AclOperation.CLUSTER_ACTION,
+                ResourceType.CLUSTER,
+                "from v4 on, which brokers send",
+                when=_is_from_broker,
+            ),
+            _WRITE_TXN._replace(when=_is_from_producer),
+            by_handler(AclOperation.WRITE, ResourceType.TOPIC),
+        ],
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Api(add_offsets_to_txn, [_WRITE_TXN, _READ_GROUP]),
+    ApiKey.END_TXN: Api(end_txn, [_WRITE_TXN]),
+    ApiKey.TXN_OFFSET_COMMIT: Api(txn_offset_commit, [_WRITE_TXN, _READ_GROUP, _READ_TOPIC]),
+    ApiKey.WRITE_TXN_MARKERS: Api(
+        write_txn_markers,
+        [
+            Need(
+                AclOperation.CLUSTER_ACTION,
+                ResourceType.CLUSTER,
+                "or the other one",
+                on_cluster=AclOperation.ALTER,
+            )
+        ],
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: Api(describe_producers, [_READ_TOPIC._replace(says=MEANING)]),
+    ApiKey.DESCRIBE_TRANSACTIONS: Api(
+        describe_transactions,
+        [
+            Need(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+            by_handler(
+                AclOperation.DESCRIBE, ResourceType.TOPIC, "what is not allowed is left out"
+            ),
+        ],
+    ),
+    ApiKey.LIST_TRANSACTIONS: Api(
+        list_transactions,
+        [
+            by_handler(
+                AclOperation.DESCRIBE,
+                ResourceType.TRANSACTIONAL_ID,
+                "what is not allowed is left out",
+            )
+        ],
+    ),
+}

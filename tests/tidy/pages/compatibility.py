@@ -1,8 +1,8 @@
-"""docs/compatibility.md: the broker's APIs and versions, from its handler table."""
+"""docs/compatibility.md: the broker's APIs and versions, from the table of what it serves."""
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.messages.registry import request_type, versions
-from embedkafka.server.api_table import HANDLERS, load_handler
+from embedkafka.server.api_table import SERVED, load_handler
 
 HEAD = """# Compatibility
 
@@ -42,12 +42,12 @@ The broker does not advertise these.
 
 
 def render() -> str:
-    return HEAD + "".join(_row(key) for key in sorted(HANDLERS)) + _unanswered()
+    return HEAD + "".join(_row(key) for key in sorted(SERVED)) + _unanswered()
 
 
 def _row(key: ApiKey) -> str:
-    api = HANDLERS[key]
-    summary = (load_handler(api.handler).__doc__ or "").strip().splitlines()[0]
+    api = SERVED[key]
+    summary = (load_handler(key).__doc__ or "").strip().splitlines()[0]
     plane = " (between brokers)" if not api.for_clients else ""
     plane += "" if api.is_offered else " (not offered)"
     cells = (key.value, api_name(key) + plane, _span(api.versions), _declared(key), summary)
@@ -55,7 +55,7 @@ def _row(key: ApiKey) -> str:
 
 
 def _unanswered() -> str:
-    missing = [key for key in sorted(ApiKey) if key not in HANDLERS and _is_declared(key)]
+    missing = [key for key in sorted(ApiKey) if key not in SERVED and _is_declared(key)]
     rows = "".join(f"| {key.value} | {api_name(key)} | {_declared(key)} |\n" for key in missing)
     return UNANSWERED_HEAD + rows if rows else ""
 
