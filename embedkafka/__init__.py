@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.config import ClusterConfig, TopicSpec
     from embedkafka.cluster.embedded import EmbeddedKafka
     from embedkafka.cluster.lifecycle.lifecycle import BrokerState
+    from embedkafka.cluster.reports.followers import FollowerStatus
     from embedkafka.cluster.reports.metrics import Metric, Metrics
     from embedkafka.cluster.reports.waits import WaitingRequest
     from embedkafka.cluster.request_log import Mark, SeenRequest
@@ -82,6 +83,7 @@ _HOMES = {
     "FaultPlan": "faults.plans",
     "FaultStep": "faults.plans",
     "Faults": "faults.injection",
+    "FollowerStatus": "cluster.reports.followers",
     "Frozen": "runtime.clock",
     "GroupMember": "cluster.clients.group_status",
     "GroupStatus": "cluster.clients.group_status",
@@ -137,6 +139,7 @@ __all__ = [
     "FaultPlan",
     "FaultStep",
     "Faults",
+    "FollowerStatus",
     "Frozen",
     "GroupMember",
     "GroupStatus",

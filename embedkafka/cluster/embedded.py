@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_view import ClientView
     from embedkafka.cluster.clients.client_waits import ClientWaits
     from embedkafka.cluster.clients.group_status import GroupStatus
+    from embedkafka.cluster.reports.followers import FollowerStatus
     from embedkafka.cluster.reports.metrics import Metrics
     from embedkafka.cluster.reports.waits import WaitingRequest
     from embedkafka.cluster.restoring.isolation import Isolation
@@ -593,6 +594,26 @@ class EmbeddedKafka:
             for event in log.since(0 if mark is None else mark.number)
             if kind in (None, event.kind)
         ]
+
+    def followers(self, topic: str, partition: int = 0) -> "list[FollowerStatus]":
+        """How far each follower of a partition is, when it last had all, and what it does.
+
+            slowest = max(kafka.followers("orders"), key=lambda each: each.lag or 0)
+            assert slowest.state == "fetching"
+
+        The list is empty while no broker leads the partition.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number, from 0 on.
+
+        Raises:
+            ClusterClosed: the cluster is not running.
+            InvalidArgument: there is no such partition.
+        """
+        from embedkafka.cluster.reports.followers import find_followers  # seldom asked for
+
+        return find_followers(self._require_brokers(), topic, partition)
 
     def explain(self, topic: str, partition: int = 0) -> str:
         """Why a partition is as it is, in a paragraph.

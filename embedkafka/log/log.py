@@ -186,6 +186,12 @@ class Log:
         with self._lock:
             return self._contents.local.segments.size
 
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are; a log without records has an empty one."""
+        with self._lock:
+            return len(self._contents.local.segments)
+
     # -- opening and closing
 
     def create(self) -> None:

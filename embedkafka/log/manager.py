@@ -152,12 +152,15 @@ class LogManager:
                 self._files.sync(path)
         return found or meta
 
-    def startup(self) -> None:
-        """Opens every log in the directories, and starts periodic maintenance."""
+    def startup(self, on_unclean: Callable[[], object] = lambda: None) -> None:
+        """Opens every log in the directories, and starts periodic maintenance.
+
+        Calls `on_unclean` before it checks logs that were not closed cleanly.
+        """
         left_moves: list[Path] = []
         for directory in self.live_directories:
             try:
-                left_moves += self._load_directory(directory)
+                left_moves += self._load_directory(directory, on_unclean)
             except OSError as error:
                 self._begin_without(directory, error)
         if not self.live_directories:
@@ -389,7 +392,7 @@ class LogManager:
             raise error
         self.fail_directory(directory, error)
 
-    def _load_directory(self, directory: Path) -> Sequence[Path]:
+    def _load_directory(self, directory: Path, on_unclean: Callable[[], object]) -> Sequence[Path]:
         """Opens the logs; returns the paths of unfinished copies of moving replicas."""
         self._files.make_directory(directory)
         # Removes it before loading: from here on, a crash is an unclean shutdown.
@@ -411,6 +414,8 @@ class LogManager:
             topic_partition = _parse_directory_name(name)
             if topic_partition is None:
                 continue
+            if not is_clean:
+                on_unclean()
             log = self._open(topic_partition, directory, self._topic_config(topic_partition.topic))
             log.load(
                 log_start_offset=log_starts.get(topic_partition, 0),

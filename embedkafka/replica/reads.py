@@ -42,6 +42,8 @@ class Reads:
         self._selector = selector
         self._quota = quota
         self._failures = failures
+        self.bytes_out: dict[BrokerId, int] = {}
+        """What each follower has fetched; it fetches one after the other, so none is lost."""
 
     def fetch_messages(
         self, params: FetchParams, partitions: Sequence[PartitionFetch], on_done: OnFetched
@@ -85,7 +87,7 @@ class Reads:
             except Exception as error:
                 answers.append(self._refused(request, error))
                 continue
-            self._count(partition, data)
+            self._count(partition, data, follower_id)
             answers.append(data)
             if effects is not NO_EFFECTS:
                 noted.append((partition, effects))
@@ -109,7 +111,7 @@ class Reads:
                 min_one_message=min_one_message and not is_held_back,
                 broker_epoch=params.broker_epoch,
             )
-            self._count(partition, data)
+            self._count(partition, data, params.replica_id)
             noted.append((partition, effects))
             return data
 
@@ -135,7 +137,7 @@ class Reads:
                 min_one_message=min_one_message and not is_held_back,
             )
             if params.is_from_follower:
-                self._count(partition, data)
+                self._count(partition, data, params.replica_id)
             return data
 
         return self._read_within_limits(params, partitions, read)
@@ -197,7 +199,10 @@ class Reads:
             and self._quota.is_exceeded()
         )
 
-    def _count(self, partition: Partition, data: PartitionData) -> None:
+    def _count(self, partition: Partition, data: PartitionData, follower_id: BrokerId) -> None:
+        size = data.size
+        if size:
+            self.bytes_out[follower_id] = self.bytes_out.get(follower_id, 0) + size
         if partition.is_throttled_as_leader:
             self._quota.record(data.size)
 

@@ -90,6 +90,7 @@ from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.handler_pool import HandlerPool
 from embedkafka.server.marker_channels import MarkerChannels
 from embedkafka.server.metadata_cache import MetadataCache
+from embedkafka.server.run_state import RunState
 from embedkafka.server.topics.admin import TopicAdmin
 from embedkafka.server.topics.auto_creation import AutoCreation
 from embedkafka.server.topics.delayed import DelayedTopics
@@ -223,6 +224,7 @@ class Broker:
         self.controller: Controller | None = None
         self.meter: Meter | None = None
         """Counts requests, once metrics are wanted; `measure` sets it."""
+        self.run_state = RunState.NOT_RUNNING
         self._is_unclean = False
 
         self._background = ThreadScheduler(f"ek-b{self.id}-background", clock, failures)
@@ -297,6 +299,7 @@ class Broker:
 
         It binds first, so a port that is taken fails before anything has changed.
         """
+        self.run_state = RunState.STARTING
         self._server.bind()
         self.config.state_facts(self._facts())
         self.zk.make_persistent_paths()
@@ -318,7 +321,8 @@ class Broker:
             self.authorizer.start()
             self._require_rights_of_brokers(self.authorizer)
         self.logs.claim(MetaProperties(broker_id=self.id, cluster_id=self.cluster_id))
-        self.logs.startup()
+        self.logs.startup(on_unclean=self._on_unclean_shutdown)
+        self.run_state = RunState.STARTING
         self._set_strays_aside()
         self._coordinator.start()
         self.replicas.start()
@@ -342,6 +346,10 @@ class Broker:
             state_change_log=self._state_change_log,
             event_log=self._controller_event_log,
         )
+        self.run_state = RunState.RUNNING
+
+    def _on_unclean_shutdown(self) -> None:
+        self.run_state = RunState.RECOVERY
 
     def stand_for_election(self) -> None:
         """Takes part in controller elections.
@@ -356,6 +364,7 @@ class Broker:
         """Has the controller move leaders away before `stop`; False if some remain."""
         if self.controller is None or not self.spec.config.flag("controlled.shutdown.enable"):
             return False
+        self.run_state = RunState.PENDING_CONTROLLED_SHUTDOWN
         return leave_cluster(
             ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.controller.broker_epoch),
             zk=self.zk,
@@ -397,6 +406,7 @@ class Broker:
         self._server.cut_off()
 
     def _end(self, *, leave: bool, keep: bool) -> None:
+        self.run_state = RunState.SHUTTING_DOWN if leave else RunState.NOT_RUNNING
         self.stand_down()
         if leave:
             self._zk_store.close()
@@ -423,6 +433,7 @@ class Broker:
             self.logs.shutdown()
         else:
             self.logs.kill()
+        self.run_state = RunState.NOT_RUNNING
 
     def log_out(self, which: "Callable[[KafkaPrincipal], bool]", reason: str) -> None:
         """Soon closes the connections of clients that logged in as one of `which`."""

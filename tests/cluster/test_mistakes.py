@@ -246,6 +246,10 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.explain("nope"), r"no topic 'nope'"),
         (lambda kafka: kafka.explain("orders", 7), r"no partition 7"),
     ],
+    EmbeddedKafka.followers: [
+        (lambda kafka: kafka.followers("nope"), r"no topic 'nope'"),
+        (lambda kafka: kafka.followers("orders", 7), r"no partition 7"),
+    ],
     EmbeddedKafka.describe_partition: [
         (lambda kafka: kafka.describe_partition("nope"), r"no topic 'nope'"),
         (lambda kafka: kafka.describe_partition("orders", 7), r"no partition 7"),

@@ -24,6 +24,7 @@ from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import Lock, outermost_lock
 from embedkafka.runtime.values import dataclass
 from embedkafka.server.broker import Broker
+from embedkafka.server.run_state import RunState
 
 
 class BrokerState(Enum):
@@ -100,6 +101,7 @@ class BrokerLifecycle:
         self._last_ports: Mapping[str, int] = {}
         self._last_addresses: Mapping[str, str] = {}
         self._state = BrokerState.NEW
+        self._latest: Broker | None = None
         self._lock = outermost_lock()
         self._owner = Owner()
 
@@ -116,6 +118,11 @@ class BrokerLifecycle:
     def is_running(self) -> bool:
         """Whether it has been started and not ended since; true while it is paused."""
         return self.incarnation is not None
+
+    @property
+    def run_state(self) -> RunState:
+        """What its last incarnation does, which may have ended or not be up yet."""
+        return RunState.NOT_RUNNING if self._latest is None else self._latest.run_state
 
     @property
     def is_paused(self) -> bool:
@@ -291,6 +298,7 @@ class BrokerLifecycle:
 
     def _boot_on(self, ports: Mapping[str, int]) -> Incarnation:
         incarnation = self._host.make_incarnation(self.id, ports)
+        self._latest = incarnation.broker
         try:
             incarnation.broker.start()
         except BaseException as error:

@@ -1,6 +1,6 @@
 """Reads the numbers of `kafka.metrics()` off the brokers.
 
-Gauges are read off a broker's parts on demand. Counters of requests, records and bytes
+Gauges are read off a broker's parts when a user asks. Counters of requests, records and bytes
 begin with the first call (`server.meter`), and so do those of controllers (`controller.event_log`).
 
 Owner: none; it only reads.
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from embedkafka.cluster.reports.controller_metrics import controller_metrics
 from embedkafka.cluster.reports.description import views_by_partition
 from embedkafka.cluster.reports.metric_names import (
+    BROKER,
     CONTROLLER,
     GROUPS,
-    LOG,
     PURGATORY,
-    REPLICAS,
     REQUESTS,
     TOPICS,
     TRANSACTIONS,
 )
 from embedkafka.cluster.reports.metrics import Metric, Metrics
 from embedkafka.cluster.reports.network_metrics import network_metrics
+from embedkafka.cluster.reports.replica_metrics import replica_metrics
 from embedkafka.cluster.reports.report import Asked, ask
 from embedkafka.cluster.reports.waits import purgatories
 from embedkafka.runtime.ids import BrokerId
@@ -41,9 +41,13 @@ def collect(brokers: "Brokers") -> Metrics:
     statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
     asked = ask(brokers, statuses, views)
     found: list[Metric] = []
+    for each in brokers.all():
+        labels = {"broker": str(each.id)}
+        found.append(Metric(BROKER, "BrokerState", labels, each.run_state.value))
     for handle in brokers.running():
         broker = handle.require_broker()
-        found += _broker(broker)
+        found += replica_metrics(broker, views)
+        found += _purgatories(broker)
         found += network_metrics(broker)
         found += controller_metrics(broker, brokers.controller_event_log)
     for broker_id, meter in meters.items():
@@ -66,32 +70,8 @@ def _decided(statuses: Sequence["PartitionStatus"], *, brokers: int) -> Iterator
         yield Metric(CONTROLLER, name, {}, count)
 
 
-def _broker(broker: "Broker") -> Iterator[Metric]:
+def _purgatories(broker: "Broker") -> Iterator[Metric]:
     labels = {"broker": str(broker.id)}
-    views = broker.replicas.hosted.views()
-    led = [view for view in views if view.leader == broker.id]
-    under = [view for view in led if len(view.isr) < len(view.replicas)]
-    spare = [
-        len(view.isr) - broker.config.log_config(view.topic_partition.topic).min_insync_replicas
-        for view in led
-    ]
-    updates = broker.replicas.isr_updates
-    for name, count in (
-        ("PartitionCount", len(views)),
-        ("LeaderCount", len(led)),
-        ("OfflineReplicaCount", len(broker.replicas.hosted.offline())),
-        ("UnderReplicatedPartitions", len(under)),
-        ("UnderMinIsrPartitionCount", sum(count < 0 for count in spare)),
-        ("AtMinIsrPartitionCount", spare.count(0)),
-        ("IsrShrinksPerSec", updates.shrinks),
-        ("IsrExpandsPerSec", updates.expands),
-    ):
-        yield Metric(REPLICAS, name, labels, count)
-    yield from _purgatories(broker, labels)
-    yield from _logs(broker, labels)
-
-
-def _purgatories(broker: "Broker", labels: Mapping[str, str]) -> Iterator[Metric]:
     for operation, purgatory in purgatories(broker).items():
         about = {**labels, "delayedOperation": operation}
         yield Metric(PURGATORY, "PurgatorySize", about, purgatory.watched)
@@ -101,15 +81,6 @@ def _purgatories(broker: "Broker", labels: Mapping[str, str]) -> Iterator[Metric
         about = {**labels, "delayedOperation": operation}
         yield Metric(PURGATORY, "PurgatorySize", about, delayed)
         yield Metric(PURGATORY, "NumDelayedOperations", about, delayed)
-
-
-def _logs(broker: "Broker", labels: Mapping[str, str]) -> Iterator[Metric]:
-    for log in broker.logs.all_logs():
-        partition = log.topic_partition
-        about = {**labels, "topic": partition.topic, "partition": str(partition.partition)}
-        yield Metric(LOG, "Size", about, log.size)
-        yield Metric(LOG, "LogStartOffset", about, log.log_start_offset)
-        yield Metric(LOG, "LogEndOffset", about, log.log_end_offset)
 
 
 def _counted(broker_id: BrokerId, meter: "Meter") -> Iterator[Metric]:

@@ -24,6 +24,9 @@ CONTROLLER: Final = "kafka.controller:type=KafkaController"
 CONTROLLER_STATS: Final = "kafka.controller:type=ControllerStats"
 CONTROLLER_EVENTS: Final = "kafka.controller:type=ControllerEventManager"
 CONTROLLER_CHANNELS: Final = "kafka.controller:type=ControllerChannelManager"
+FETCHERS: Final = "kafka.server:type=ReplicaFetcherManager"
+FETCHER_LAG: Final = "kafka.server:type=FetcherLagMetrics"
+BROKER: Final = "kafka.server:type=KafkaServer"
 LOG: Final = "kafka.log:type=Log"
 GROUPS: Final = "kafka.coordinator.group:type=GroupMetadataManager"
 TRANSACTIONS: Final = "kafka.coordinator.transaction:type=TransactionStateManager"
@@ -80,6 +83,12 @@ NAMES: Final[Mapping[str, str]] = {
     "AtMinIsrPartitionCount": "Partitions it leads with exactly min.insync.replicas in sync.",
     "IsrShrinksPerSec": "Replicas that fell out of sync.",
     "IsrExpandsPerSec": "Replicas that came into sync.",
+    "ReplicationBytesInPerSec": "Bytes that the broker has fetched as a follower.",
+    "ReplicationBytesOutPerSec": "Bytes that followers have fetched from the broker.",
+    "ConsumerLag": "Records of the leader that a follower lacks.",
+    "MaxLag": "The largest of these on the broker.",
+    "FailedPartitionsCount": "Partitions that it no longer follows after a failure.",
+    "BrokerState": "0 not running, 1 starting, 2 recovery, 3 running, 6 and 7 shutting down.",
     "PurgatorySize": "Entries in watch lists: one for each request and what it watches.",
     "NumDelayedOperations": "Requests that wait for a condition or a time.",
     "ActiveControllerCount": "1 on the broker that is the controller, 0 on others.",
@@ -100,6 +109,7 @@ NAMES: Final[Mapping[str, str]] = {
     **_TIMERS,
     **{f"{name}{COUNT}": f"How often: {what}" for name, what in _TIMERS.items()},
     "Size": "Bytes in the log of a replica.",
+    "NumLogSegments": "Segments in the log of a replica.",
     "LogStartOffset": "The first offset of a replica.",
     "LogEndOffset": "The offset after the last record of a replica.",
     "NumGroups": "Consumer groups of the cluster.",

@@ -87,13 +87,14 @@ class Round:
 
     `again` and `moved` are due at once; `moved` got records, and goes last so that busy partitions
     do not delay the others. `put_off` had errors. `unsettled` have records that the leader has not
-    committed.
+    committed. `size` is what was fetched, in bytes.
     """
 
     again: list[TopicPartition] = field(default_factory=list)
     moved: list[TopicPartition] = field(default_factory=list)
     put_off: list[TopicPartition] = field(default_factory=list)
     unsettled: list[TopicPartition] = field(default_factory=list)
+    size: int = 0
 
 
 class ReplicaFetcher:
@@ -228,6 +229,7 @@ class ReplicaFetcher:
     def _append(self, followed: Followed, answer: PartitionData, left: Round) -> None:
         topic_partition, partition = followed.topic_partition, followed.partition
         moved = False
+        left.size += answer.size
         if partition.has_news_of(answer):
             log, moved = partition.append_as_follower(
                 bytes_of(answer.records),

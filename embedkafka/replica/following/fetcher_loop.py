@@ -63,6 +63,7 @@ class FetcherLoop:
         self._unsettled: set[TopicPartition] = set()
         self._refresh_at_ms: float | None = None
         self._wakes_at_ms: float | None = None
+        self.bytes_in = 0
 
     # -- from any thread
 
@@ -118,6 +119,10 @@ class FetcherLoop:
         """The state of a followed partition, for reports."""
         fetcher = self._fetcher_of.get(topic_partition)
         return fetcher.find_state(topic_partition) if fetcher else None
+
+    def is_delayed(self, topic_partition: TopicPartition) -> bool:
+        """Whether it waits before it fetches the partition again, after an error."""
+        return topic_partition in self._put_off
 
     # -- the thread
 
@@ -254,6 +259,7 @@ class FetcherLoop:
         except Exception as error:  # this may be the leader's thread, and other leaders are next
             self._failures.record(f"{self.name} fetching {_names(topic_partitions)}", error)
             left = Round(put_off=topic_partitions)
+        self.bytes_in += left.size
         self._due.update(dict.fromkeys(left.again + left.moved))
         if left.put_off:
             at_ms = self._clock.monotonic_ms() + self._config.fetch_backoff_ms

@@ -70,6 +70,16 @@ class FetcherManager:
         loop = self._loop_of.get(topic_partition)
         return loop.find_state(topic_partition) if loop else None
 
+    def is_delayed(self, topic_partition: TopicPartition) -> bool:
+        """Whether a followed partition waits after an error."""
+        loop = self._loop_of.get(topic_partition)
+        return loop is not None and loop.is_delayed(topic_partition)
+
+    @property
+    def bytes_in(self) -> int:
+        """What was fetched from leaders so far."""
+        return sum(loop.bytes_in for loop in self._loops.copy().values())
+
     def run_once(self) -> bool:
         """Without threads: runs one round per leader; False if nothing was due."""
         busy = [loop for loop in list(self._loops.values()) if not loop.is_idle]
