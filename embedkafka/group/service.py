@@ -52,6 +52,7 @@ from embedkafka.group.offsets.messages import (
     txn_offsets_to_commit,
 )
 from embedkafka.group.offsets.removal import GroupDeleteCall, GroupExpireCall, OffsetDeleteCall
+from embedkafka.group.offsets.totals import OffsetTotals
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.sequencer import GroupEvent
 from embedkafka.group.shard import GroupShard
@@ -113,6 +114,7 @@ class GroupService:
         self._overrides = overrides
         self._random = random
         self._live_members = live_members
+        self.offset_totals = OffsetTotals()
         self._timers = GroupTimers(parts, self._on_timer)
         host: ShardHost[GroupShard, TimerChange] = ShardHost(
             GROUP_METADATA_TOPIC,
@@ -496,6 +498,7 @@ class GroupService:
             self._topics,
             self._overrides,
             self._live_members,
+            self.offset_totals,
         )
 
     def _new_uuid(self) -> UUID:

@@ -35,6 +35,7 @@ from embedkafka.group.offsets.removal import (
     OffsetRemoval,
 )
 from embedkafka.group.offsets.store import Offsets
+from embedkafka.group.offsets.totals import OffsetTotals
 from embedkafka.group.ports import GroupOverrides, TopicCatalog
 from embedkafka.group.records import read_key
 from embedkafka.group.sequencer import GroupEvent, Sequencer
@@ -59,7 +60,10 @@ class GroupShard:
         catalog: TopicCatalog,
         overrides: GroupOverrides,
         live_members: LiveMembers,
+        totals: OffsetTotals | None = None,
     ) -> None:
+        """The shards of a broker add to the same `totals`."""
+        totals = totals or OffsetTotals()
         self.partition = partition
         self.offsets = Offsets()
         sequencer = self._sequencer = Sequencer(self._run, self._replay_live)
@@ -72,8 +76,8 @@ class GroupShard:
             migration, steps, timers, classic_members, sequencer, config, new_uuid
         )
         self.kinds = GroupKinds(self.classic, self.consumer)
-        self.commits = Commits(self.kinds, self.offsets, config)
-        self._removal = OffsetRemoval(self.kinds, self.offsets, sequencer, config)
+        self.commits = Commits(self.kinds, self.offsets, config, totals)
+        self._removal = OffsetRemoval(self.kinds, self.offsets, sequencer, config, totals)
 
     # Live events
 

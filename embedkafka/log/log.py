@@ -19,6 +19,7 @@ from embedkafka.log.append_info import (
 from embedkafka.log.cleanable import CleanableLog
 from embedkafka.log.config import LogConfig
 from embedkafka.log.contents import LogContents
+from embedkafka.log.conversions import Converted, Purpose
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochEndOffset
 from embedkafka.log.files.copies import CopiedLog, copy_log
@@ -42,6 +43,7 @@ from embedkafka.log.timestamp_search import TimestampSearch
 from embedkafka.log.validation import (
     RecordError,
     RecordsRejected,
+    Validated,
     assign_offsets,
     check_fits_segment,
     read_valid_batches,
@@ -97,6 +99,7 @@ class Log:
         self._lock = self._guard.lock
         self._on_truncated = on_truncated
         self._scheduler = environment.scheduler
+        self._conversions = environment.conversions
         self._is_sync_due = False
         self._contents = LogContents(
             topic_partition,
@@ -341,6 +344,8 @@ class Log:
                     shift_ms=shift_ms or 0,
                 )
                 check_fits_segment(len(validated.buffer), contents.config, self.topic_partition)
+                if validated.is_rebuilt:
+                    self._note_conversion(validated, now_ms)
                 return contents.append(
                     validated.buffer,
                     validated.batches,
@@ -351,6 +356,14 @@ class Log:
                 )
         except OSError as error:
             raise self._guard.storage_error(error) from error
+
+    def _note_conversion(self, validated: Validated, began_ms: int) -> None:
+        converted = Converted(
+            records=sum(batch.record_count for batch in validated.batches),
+            size=len(validated.buffer),
+            ms=max(0, self._clock.now_ms() - began_ms),
+        )
+        self._conversions.note(Purpose.PRODUCE, self.topic_partition.topic, converted)
 
     def append_as_follower(self, records: BytesLike) -> AppendInfo:
         """Writes the leader's records, with the leader's offsets and epochs."""

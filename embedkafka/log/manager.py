@@ -88,6 +88,7 @@ class LogManager:
         self._scheduler = environment.scheduler
         self._files = environment.files
         self._random = environment.random
+        self.conversions = environment.conversions
         self._topic_config = topic_config or _default_config
         self._on_dir_failure = on_dir_failure
         self._creation = ranked_lock("log creation", CREATION_RANK)

@@ -73,6 +73,8 @@ class Validated(NamedTuple):
     buffer: BytesLike
     batches: Sequence[RecordBatch]
     append_time: int
+    is_rebuilt: bool = False
+    """Whether the records are rewritten, in another format or codec."""
 
 
 def read_valid_batches(
@@ -143,7 +145,7 @@ def assign_offsets(
     )
     if len(rebuilt) > config.max_message_bytes:
         raise _too_large(len(rebuilt), config.max_message_bytes)
-    return Validated(rebuilt, [RecordBatch(memoryview(rebuilt))], append_time)
+    return Validated(rebuilt, [RecordBatch(memoryview(rebuilt))], append_time, is_rebuilt=True)
 
 
 def check_fits_segment(size: int, config: LogConfig, partition: TopicPartition) -> None:

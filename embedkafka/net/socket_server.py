@@ -324,7 +324,10 @@ def _view(number: int, processor: Processor) -> ProcessorView:
         idle_share=processor.idle_share,
         response_count=processor.response_count,
         connections=Counter((each.listener, each.client_address) for each in channels),
-        muted=Counter(each.listener for each in channels if each.muted),
+        muted={
+            name: sum(each.muted for each in channels if each.listener == name)
+            for name in dict.fromkeys(each.listener for each in channels)
+        },
     )
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.records.batch import HEADER_SIZE, Batch, read_batches
+from embedkafka.records.batch import HEADER_SIZE, Batch, RecordBatch, read_batches
 from embedkafka.records.builder import build_batch_at
 from embedkafka.records.compression import Compression
 from embedkafka.records.legacy import build_message_set
@@ -84,6 +84,14 @@ def down_convert_fetched(records: BytesLike, *, magic: int, first_offset: int) -
     if missing > 0:
         converted += _FILLER.pack(-1, max(missing + 1, HEADER_SIZE)).ljust(missing, b"\0")
     return bytes(converted[:size])
+
+
+def count_records(records: BytesLike) -> int:
+    """The records of all complete batches."""
+    return sum(
+        batch.record_count if isinstance(batch, RecordBatch) else sum(1 for _ in batch.records())
+        for batch in read_batches(records)
+    )
 
 
 def up_convert(

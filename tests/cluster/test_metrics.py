@@ -17,6 +17,7 @@ from embedkafka.cluster.reports.metric_names import NAMES
 from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.addresses import parse_address
+from tests.wire.one_partition import batch, fetch_request, produce
 from tests.wire.raw_client import RawClient
 
 
@@ -99,6 +100,9 @@ def test_the_lag_of_a_group_and_open_transactions_are_there(kafka: EmbeddedKafka
     metrics = kafka.metrics()
     assert metrics.total("GroupLag", group="late", topic="behind") == 2
     assert metrics.total("NumGroups") >= 1
+    assert metrics.total("NumGroupsStable") == metrics.total("NumOffsets") == 1
+    assert metrics.total("offset-commit-count") >= 1
+    assert metrics.total("offset-expiration-count") == metrics.total("ExpiredGroups") == 0
     consumer.close()
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "open"})
@@ -108,6 +112,42 @@ def test_the_lag_of_a_group_and_open_transactions_are_there(kafka: EmbeddedKafka
     producer.flush(30)
     assert kafka.metrics().total("NumOpenTransactions", state="Ongoing") == 1
     producer.abort_transaction(30)
+
+
+def test_conversions_are_counted_with_their_topic() -> None:
+    with EmbeddedKafka() as kafka, connect(kafka) as raw:
+        kafka.topic("plain")
+        kafka.topic("packed", config={"compression.type": "gzip"})
+        produce(raw, "plain", batch(b"a", b"b"))
+        assert kafka.metrics().total("ProduceMessageConversionsPerSec") == 0
+        produce(raw, "packed", batch(b"a", b"b", b"c"))
+        metrics = kafka.metrics()
+        assert metrics.total("ProduceMessageConversionsPerSec", topic="packed") == 3
+        assert metrics.total("TemporaryMemoryBytes", request="Produce") > 0
+        assert metrics.total("MessageConversionsTimeMs", request="Produce") >= 0
+        assert metrics.total("FetchMessageConversionsPerSec") == 0
+
+        raw.call(fetch_request("plain", 0), 4)
+        assert kafka.metrics().total("FetchMessageConversionsPerSec") == 0
+        raw.call(fetch_request("plain", 0), 2)
+        metrics = kafka.metrics()
+        assert metrics.total("FetchMessageConversionsPerSec", topic="plain") == 2
+        assert metrics.total("MessageConversionsTimeMs", request="Fetch") > 0
+
+
+def test_every_name_is_measured(kafka: EmbeddedKafka) -> None:
+    """But for what this cluster has not had: transactions, conversions, failed answers."""
+    kafka.topic("all").send("a")
+    missing = NAMES.keys() - {metric.name for metric in kafka.metrics()}
+    assert missing <= {
+        "ConsumerLag",
+        "FetchMessageConversionsPerSec",
+        "GroupLag",
+        "MessageConversionsTimeMs",
+        "NumOpenTransactions",
+        "ProduceMessageConversionsPerSec",
+        "TemporaryMemoryBytes",
+    }
 
 
 def test_replicas_that_fall_out_are_seen_and_counted() -> None:

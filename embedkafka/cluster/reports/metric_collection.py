@@ -15,6 +15,8 @@ from embedkafka.cluster.reports.description import views_by_partition
 from embedkafka.cluster.reports.metric_names import (
     BROKER,
     CONTROLLER,
+    COORDINATOR,
+    GROUP_STATES,
     GROUPS,
     PURGATORY,
     REQUESTS,
@@ -48,6 +50,8 @@ def collect(brokers: "Brokers") -> Metrics:
         broker = handle.require_broker()
         found += replica_metrics(broker, views)
         found += _purgatories(broker)
+        found += _offsets(broker)
+        found += _conversions(broker)
         found += network_metrics(broker)
         found += controller_metrics(broker, brokers.controller_event_log)
     for broker_id, meter in meters.items():
@@ -122,8 +126,33 @@ def _topic(labels: Mapping[str, str], totals: "TopicTotals") -> Iterator[Metric]
         yield Metric(TOPICS, name, labels, value)
 
 
+def _offsets(broker: "Broker") -> Iterator[Metric]:
+    totals, labels = broker.groups.offset_totals, {"broker": str(broker.id)}
+    for name, count in (
+        ("offset-commit-count", totals.committed),
+        ("offset-expiration-count", totals.expired),
+        ("offset-deletion-count", totals.deleted),
+        ("ExpiredGroups", totals.expired_groups),
+    ):
+        yield Metric(COORDINATOR, name, labels, count)
+
+
+def _conversions(broker: "Broker") -> Iterator[Metric]:
+    labels = {"broker": str(broker.id)}
+    for (purpose, topic), total in broker.logs.conversions.totals().items():
+        about = {**labels, "topic": topic}
+        yield Metric(TOPICS, f"{purpose.value}MessageConversionsPerSec", about, total.records)
+        about = {**about, "request": purpose.value}
+        yield Metric(REQUESTS, "MessageConversionsTimeMs", about, total.ms)
+        yield Metric(REQUESTS, "TemporaryMemoryBytes", about, total.size)
+
+
 def _coordinated(asked: Asked) -> Iterator[Metric]:
     yield Metric(GROUPS, "NumGroups", {}, len(asked.groups))
+    yield Metric(GROUPS, "NumOffsets", {}, sum(len(group.committed) for group in asked.groups))
+    for name in GROUP_STATES:
+        count = sum(group.state == name for group in asked.groups)
+        yield Metric(GROUPS, f"NumGroups{name}", {}, count)
     for group in asked.groups:
         for partition, lag in group.lag.items():
             about = {

@@ -29,9 +29,10 @@ FETCHER_LAG: Final = "kafka.server:type=FetcherLagMetrics"
 BROKER: Final = "kafka.server:type=KafkaServer"
 LOG: Final = "kafka.log:type=Log"
 GROUPS: Final = "kafka.coordinator.group:type=GroupMetadataManager"
+COORDINATOR: Final = "kafka.server:type=group-coordinator-metrics"
 TRANSACTIONS: Final = "kafka.coordinator.transaction:type=TransactionStateManager"
 
-TOTALS: Final = frozenset({REQUESTS, TOPICS})
+TOTALS: Final = frozenset({COORDINATOR, REQUESTS, TOPICS})
 """The MBeans that have totals only."""
 
 _EVENTS_OF: Final = {
@@ -45,6 +46,9 @@ _TIMERS: Final = {
     "EventQueueTimeMs": "Milliseconds that events waited for the controller.",
     "RequestRateAndQueueTimeMs": "Milliseconds that the controller's requests waited, by broker.",
 }
+
+GROUP_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+"""The states of groups that Kafka counts."""
 
 NAMES: Final[Mapping[str, str]] = {
     "RequestsPerSec": "Requests of clients.",
@@ -73,6 +77,10 @@ NAMES: Final[Mapping[str, str]] = {
     "BytesOutPerSec": "Bytes that clients fetched.",
     "TotalProduceRequestsPerSec": "Requests to produce.",
     "FailedProduceRequestsPerSec": "Requests to produce that failed.",
+    "ProduceMessageConversionsPerSec": "Produced records that were stored in another format or codec.",
+    "FetchMessageConversionsPerSec": "Records that were rewritten for old consumers.",
+    "MessageConversionsTimeMs": "Milliseconds that this took.",
+    "TemporaryMemoryBytes": "Bytes of memory that this took.",
     "TotalFetchRequestsPerSec": "Requests to fetch.",
     "FailedFetchRequestsPerSec": "Requests to fetch that failed.",
     "PartitionCount": "Replicas on the broker.",
@@ -113,8 +121,14 @@ NAMES: Final[Mapping[str, str]] = {
     "LogStartOffset": "The first offset of a replica.",
     "LogEndOffset": "The offset after the last record of a replica.",
     "NumGroups": "Consumer groups of the cluster.",
+    "NumOffsets": "Offsets that groups have committed and that are kept.",
+    **{f"NumGroups{state}": f"Groups that are {state}." for state in GROUP_STATES},
+    "offset-commit-count": "Offsets that were committed.",
+    "offset-expiration-count": "Offsets that have expired.",
+    "offset-deletion-count": "Offsets that were deleted by an admin, or with their partitions.",
+    "ExpiredGroups": "Groups that went with their last offsets.",
     "GroupLag": "Records of a partition that a group has not committed.",
     "NumOpenTransactions": "Transactions that are open, by state.",
 }
-"""What every number is about. `GroupLag`, `MutedChannels` and `NumOpenTransactions` are ours; Kafka
-has no such metrics."""
+"""What every number is about. Kafka has no `ExpiredGroups`, `GroupLag`, `MutedChannels` and
+`NumOpenTransactions`: they are ours."""

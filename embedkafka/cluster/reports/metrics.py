@@ -82,7 +82,7 @@ def _prometheus_name(metric: Metric) -> str:
     domain, _, kind = metric.group.partition(":type=")
     name = metric.name.removesuffix("PerSec")
     stem = _NO_NAME.sub("_", f"{domain}_{kind}_{name}").lower()
-    return f"{stem}_total" if _only_grows(metric) and not name.endswith(COUNT) else stem
+    return f"{stem}_total" if _only_grows(metric) and not stem.endswith("_count") else stem
 
 
 def _only_grows(metric: Metric) -> bool:

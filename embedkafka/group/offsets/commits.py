@@ -16,6 +16,7 @@ from embedkafka.group.config import GroupConfig
 from embedkafka.group.decision import Decisions
 from embedkafka.group.kinds import GroupKinds
 from embedkafka.group.offsets.store import NO_EXPIRY, STORE_ERRORS, CommittedOffset, Offsets
+from embedkafka.group.offsets.totals import OffsetTotals
 from embedkafka.group.records import offset_record
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.internal import OffsetCommitKey, OffsetCommitValue
@@ -73,8 +74,11 @@ class FetchedOffset:
 class Commits:
     """Decides commits for the groups of one shard, and reads their offsets."""
 
-    def __init__(self, kinds: GroupKinds, offsets: Offsets, config: GroupConfig) -> None:
+    def __init__(
+        self, kinds: GroupKinds, offsets: Offsets, config: GroupConfig, totals: OffsetTotals
+    ) -> None:
         self._kinds = kinds
+        self._totals = totals
         self._offsets = offsets
         self._config = config
 
@@ -111,6 +115,7 @@ class Commits:
             return
         step = OffsetsStored(
             store=self._offsets,
+            totals=self._totals,
             call=call,
             errors=errors,
             entries=[_key_and_value(call.group_id, offset, now_ms) for offset in accepted],
@@ -167,6 +172,7 @@ class OffsetsStored:
     """Continues after the records of a commit; `errors` has a code for each requested offset."""
 
     store: Offsets
+    totals: OffsetTotals
     call: CommitCall
     errors: Sequence[ErrorCode]
     entries: Sequence[tuple[OffsetCommitKey, OffsetCommitValue]]
@@ -188,6 +194,7 @@ class OffsetsStored:
         )
         error = stored.told_as(STORE_ERRORS)
         if error is ErrorCode.NONE:
+            self.totals.committed += len(self.entries)
             for delta, (key, value) in enumerate(self.entries):
                 self.store.replay(
                     key,

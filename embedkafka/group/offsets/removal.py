@@ -15,6 +15,7 @@ from embedkafka.group.config import GroupConfig
 from embedkafka.group.decision import Decisions, Sequel
 from embedkafka.group.kinds import Group, GroupKind, GroupKinds, OffsetRetention
 from embedkafka.group.offsets.store import NO_EXPIRY, STORE_ERRORS, CommittedOffset, Offsets
+from embedkafka.group.offsets.totals import OffsetTotals
 from embedkafka.group.records import offset_record
 from embedkafka.group.sequencer import Sequencer
 from embedkafka.protocol.errors import ErrorCode
@@ -67,8 +68,14 @@ class OffsetRemoval:
     """Decides removals for the groups of one shard."""
 
     def __init__(
-        self, kinds: GroupKinds, offsets: Offsets, sequencer: Sequencer, config: GroupConfig
+        self,
+        kinds: GroupKinds,
+        offsets: Offsets,
+        sequencer: Sequencer,
+        config: GroupConfig,
+        totals: OffsetTotals,
     ) -> None:
+        self._totals = totals
         self._kinds = kinds
         self._offsets = offsets
         self._sequencer = sequencer
@@ -92,7 +99,8 @@ class OffsetRemoval:
             call=call, response=(ErrorCode.NONE, errors), store_errors=STORE_ERRORS
         )
         if doomed:
-            self._write_tombstones(call.group_id, doomed, answer, out)
+            then = Counted(totals=self._totals, deleted=len(doomed), then=answer)
+            self._write_tombstones(call.group_id, doomed, then, out)
         else:
             out.answer(call.reply, (ErrorCode.NONE, errors))
 
@@ -102,7 +110,8 @@ class OffsetRemoval:
         for group_id in list(self._offsets.group_ids()):
             doomed = self._known(group_id, gone)
             if doomed:
-                self._write_tombstones(group_id, doomed, _nothing, out)
+                then = Counted(totals=self._totals, deleted=len(doomed), then=_nothing)
+                self._write_tombstones(group_id, doomed, then, out)
 
     def delete_group(self, call: GroupDeleteCall, out: Decisions, now_ms: int) -> None:
         """Deletes a group with its offsets, and answers when that is stored."""
@@ -177,10 +186,14 @@ class OffsetRemoval:
         due_ms = now_ms if judged_ms is None else judged_ms
         expired = [] if retention is None else self._expired(group_id, retention, due_ms)
         is_abandoned = group.is_empty and not group.expects_members
-        if is_abandoned and self._has_only(group_id, expired):
-            self._delete_group(group, expired, then or _nothing, out, now_ms)
+        is_over = is_abandoned and self._has_only(group_id, expired)
+        counted = Counted(
+            totals=self._totals, expired=len(expired), groups=int(is_over), then=then or _nothing
+        )
+        if is_over:
+            self._delete_group(group, expired, counted, out, now_ms)
         elif expired:
-            self._write_tombstones(group_id, expired, then or _nothing, out)
+            self._write_tombstones(group_id, expired, counted, out)
         else:
             return False
         return True
@@ -231,6 +244,24 @@ class TombstonesStored:
             for delta, tp in enumerate(self.partitions):
                 key = OffsetCommitKey(group=self.group_id, topic=tp.topic, partition=tp.partition)
                 self.store.replay(key, None, record_offset=stored.base_offset + delta)
+        self.then(stored, out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Counts what the tombstones have removed, once they are stored."""
+
+    totals: OffsetTotals
+    then: Sequel
+    expired: int = 0
+    groups: int = 0
+    deleted: int = 0
+
+    def __call__(self, stored: Stored, out: Decisions) -> None:
+        if stored.error is ErrorCode.NONE:
+            self.totals.expired += self.expired
+            self.totals.expired_groups += self.groups
+            self.totals.deleted += self.deleted
         self.then(stored, out)
 
 

@@ -3,12 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.log.conversions import Converted, Purpose
 from embedkafka.log.log import FetchIsolation
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import FetchRequest, FetchResponse
 from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.replica.fetch import ClientMetadata, FetchParams, PartitionData, PartitionFetch
+from embedkafka.records.conversion import count_records
+from embedkafka.replica.fetch import (
+    ClientMetadata,
+    FetchParams,
+    PartitionData,
+    PartitionFetch,
+    bytes_of,
+)
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerId, TopicPartition
 from embedkafka.security.acl.operations import AclOperation, ResourceType
@@ -212,12 +220,21 @@ def _permitted(
 def _converted(broker: "Broker", answers: Sequence[Answer], version: int) -> list[Answer]:
     def convert(asked: PartitionFetch, data: PartitionData) -> PartitionData:
         log = broker.logs.find(asked.topic_partition)
-        return for_older_client(
+        began_ms = broker.clock.monotonic_ms()
+        converted = for_older_client(
             data,
             version=version,
             fetch_offset=asked.fetch_offset,
             config=None if log is None else log.config,
         )
+        if converted.records is not data.records and data.records and converted.records:
+            total = Converted(
+                records=count_records(bytes_of(data.records)),
+                size=converted.size,
+                ms=broker.clock.monotonic_ms() - began_ms,
+            )
+            broker.logs.conversions.note(Purpose.FETCH, asked.topic_partition.topic, total)
+        return converted
 
     return [(asked, convert(asked, data)) for asked, data in answers]
 

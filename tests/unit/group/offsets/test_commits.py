@@ -395,9 +395,24 @@ def test_offsets_without_members_expire_after_their_commit(expiring: Coordinator
     expiring.commit({T1: 1})
     expiring.advance(4 * DAY_MS)
     assert expiring.committed() == {T1: 1}
+    totals = expiring.service.offset_totals
+    assert (totals.committed, totals.expired, totals.expired_groups) == (2, 1, 0)
     expiring.advance(3 * DAY_MS)
     assert expiring.committed() == {}
     assert expiring.shard().classic.groups == {}
+    assert (totals.committed, totals.expired, totals.expired_groups) == (2, 2, 1)
+    assert totals.deleted == 0
+
+
+def test_an_append_that_fails_counts_no_offset(coordinator: Coordinator) -> None:
+    totals = coordinator.service.offset_totals
+    coordinator.commit({T0: 1})
+    assert totals.committed == 1
+    offset_delete(coordinator, T0)
+    assert (totals.deleted, totals.expired) == (1, 0)
+    coordinator.log.errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    coordinator.commit({T0: 2})
+    assert totals.committed == 1
 
 
 def test_offsets_of_a_group_expire_after_its_last_member_left(expiring: Coordinator) -> None:
