@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from embedkafka.explore.explored import Explored
     from embedkafka.explore.inputs import Input
     from embedkafka.explore.options import Options
-    from embedkafka.explore.outputs import all_records, files, latest_by_key, rows, table
+    from embedkafka.explore.outputs import all_records, files, latest_by, latest_by_key, rows, table
     from embedkafka.explore.refutation import Refuted
     from embedkafka.explore.script_job import Script
 
@@ -26,6 +26,7 @@ _HOMES = {
     "all_records": "outputs",
     "explore": "exploration",
     "files": "outputs",
+    "latest_by": "outputs",
     "latest_by_key": "outputs",
     "rows": "outputs",
     "table": "outputs",
@@ -40,6 +41,7 @@ __all__ = [
     "all_records",
     "explore",
     "files",
+    "latest_by",
     "latest_by_key",
     "rows",
     "table",

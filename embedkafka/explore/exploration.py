@@ -5,9 +5,9 @@ Not here: what is wrong with a result (`judge`), how one schedule runs (`runner`
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.cluster.embedded import EmbeddedKafka
 from embedkafka.explore.driver import ImmediateJob, Job
@@ -34,6 +34,9 @@ from embedkafka.spark.execution import require_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_VOTES: Final = 4
+"""How many more schedules run to say which of two results most of them give."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -166,7 +169,8 @@ def _run_schedules(
                 judge.require_steady(seed)
             ran = counts.explored(judge.crashes_with_data)
             repeat = f"{seed.base}/{number}"
-            raise _refuted(judge, schedule, problem, ran, repeat, shrink_runs=shrink_runs)
+            others = list(islice(drawn, min(_VOTES, shrink_runs)))
+            raise _refuted(judge, schedule, problem, others, ran, repeat, shrink_runs=shrink_runs)
     is_exhausted = counts.schedules <= len(numbers)
     if is_exhausted and seed.number is not None and not seed.is_repeated:
         raise ConfigError(
@@ -180,12 +184,14 @@ def _refuted(
     judge: Judge,
     schedule: Schedule,
     problem: Problem,
+    others: Sequence[Schedule],
     ran: Explored,
     repeat: str,
     *,
     shrink_runs: int,
 ) -> Refuted:
     problems = {schedule: problem}
+    votes = "" if problem.is_failure or problem.is_slow else judge.votes(others)
 
     def fails(candidate: Schedule) -> bool:
         try:
@@ -206,6 +212,7 @@ def _refuted(
         schedule,
         shrunk,
         problems[shrunk.schedule],
+        votes=votes,
         left=judge.left(shrunk.schedule),
         ran=f"What ran:\n{indented(chr(10).join(ran.lines()))}\n{flaky}",
         repeat=repeat,

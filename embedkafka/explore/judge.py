@@ -5,20 +5,28 @@ Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`)
 to the reader (`refutation`).
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from embedkafka.explore.driver import ImmediateJob, Job
 from embedkafka.explore.inputs import Feed, given_records
 from embedkafka.explore.job_failures import JobFailed
-from embedkafka.explore.outputs import Output
-from embedkafka.explore.refutation import Problem, Refuted, indented, vary_by_themselves
+from embedkafka.explore.outputs import AllRecords, Output
+from embedkafka.explore.provenance import only_proven
+from embedkafka.explore.refutation import (
+    Problem,
+    Refuted,
+    indented,
+    repeats_a_batch,
+    vary_by_themselves,
+)
 from embedkafka.explore.runner import Ran, Runner
-from embedkafka.explore.schedule import Arrival, Schedule, plain
+from embedkafka.explore.schedule import Arrival, Crash, KillJvm, Schedule, plain
 from embedkafka.explore.seeds import Seed
 from embedkafka.explore.steady_keys import steady_keys
 from embedkafka.explore.varying import varying_fields
-from embedkafka.explore.verdict import Difference, canonical, differences, summary
+from embedkafka.explore.verdict import Difference, Refutation, canonical, differences, summary
 from embedkafka.runtime.failures import AwaitTimeout
 
 Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
@@ -46,6 +54,7 @@ class Judge:
         self._invariant = invariant
         self._job = job
         self._references: dict[frozenset[Arrival], Ran | None] = {}
+        self._votes: Counter[str] = Counter()
         self.crashes_with_data = 0
 
     def require_plain(self, seed: Seed) -> Ran:
@@ -68,6 +77,7 @@ class Judge:
                 seed=f"{seed.base}/0",
             )
         self._references[frozenset(self.plain.arrivals)] = ran
+        self._votes[_signature(ran)] += 1
         return ran
 
     def require_steady(self, seed: Seed) -> None:
@@ -108,20 +118,46 @@ class Judge:
             return Problem(headline="the job stalls", text=str(stalled), is_slow=True)
         self.crashes_with_data += ran.crashes_with_data
         found = self._differences(schedule, reference, ran)
+        if len(schedule.arrivals) == len(self.plain.arrivals):
+            self._votes[_signature(ran if found else reference)] += 1
         is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
         if is_right:
             return None
+        hint = self._hint(schedule, found)
+        if self._invariant is None:
+            found = only_proven(found, self._feeds, schedule.arrivals)
         kinds = ", ".join(dict.fromkeys(difference.refutation.value for difference in found))
         texts = [text for text in (said, summary(found) if found else "") if text]
-        if found and self._invariant is None:
-            texts.append("Which of the two is right, only an invariant can say.")
         if not found:
             texts += ["the outputs are those of the plain schedule:", *_shown(ran)]
         return Problem(
             headline=kinds or "the invariant does not hold",
             text="\n".join(texts),
+            hint=hint,
             notes=ran.notes,
         )
+
+    def _hint(self, schedule: Schedule, found: Sequence[Difference]) -> str:
+        """What Spark promises of a topic that a crash has doubled."""
+        doubled = {each.output for each in found if each.refutation is Refutation.DOUBLED}
+        topics = [name for name in doubled if isinstance(self._outputs[name], AllRecords)]
+        return repeats_a_batch(topics) if topics and schedule.uses(Crash, KillJvm) else ""
+
+    def votes(self, others: Iterable[Schedule]) -> str:
+        """Which result most schedules give, after these others; an invariant needs no votes."""
+        if self._invariant is not None:
+            return ""
+        for schedule in others:
+            self.find_problem(schedule)
+        plain = self._references[frozenset(self.plain.arrivals)]
+        assert plain is not None, "the plain schedule was right"
+        (most, count), like_plain = self._votes.most_common(1)[0], self._votes[_signature(plain)]
+        said = (
+            "Which of the two is right, only an invariant can say. Of "
+            f"{self._votes.total()} schedules with all records, {like_plain} gave what the plain "
+            "one gave"
+        )
+        return f"{said}." if count <= like_plain else f"{said}, and {count} gave:\n{most[:_SHOWN]}"
 
     def triggers(self) -> str:
         """The intervals that the job's triggers did not wait for, if there are any."""
@@ -176,6 +212,14 @@ class Judge:
 
 def _has_no_order(key: str) -> bool:
     return False
+
+
+def _signature(ran: Ran) -> str:
+    """Text that is equal for equal results."""
+    return "\n".join(
+        f"{name}: {canonical({key: sorted(map(canonical, each)) for key, each in items.items()})}"
+        for name, items in ran.items.items()
+    )
 
 
 def _shown(ran: Ran) -> list[str]:

@@ -69,9 +69,35 @@ class LatestByKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatestBy:
+    """A topic, of which the last value counts that has the same fields: `latest_by`."""
+
+    fields: tuple[str, ...]
+    schema: "str | StructType | None" = None
+    ignore: tuple[str, ...] = ()
+    decode: Decode | None = None
+    partitions: int | None = 1
+    ordered: bool = False
+    can_restart: bool = True
+
+    def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
+        assert topic is not None, _HAS_TOPIC
+        records = assertions.read_records(topic, self.schema)
+        latest = {self._key_of(record.value): record.value for record in records}
+        return list(latest.values())
+
+    def items(self, found: Iterable[object]) -> Items:
+        return {self._key_of(value): [without_fields(value, self.ignore)] for value in found}
+
+    def _key_of(self, value: object) -> str:
+        return ", ".join(canonical(_field(value, name)) for name in self.fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllRecords:
     """A topic, of which each record counts: `all_records`."""
 
+    duplicates: bool = False
     schema: "str | StructType | None" = None
     ignore: tuple[str, ...] = ()
     decode: Decode | None = None
@@ -88,7 +114,7 @@ class AllRecords:
         items: dict[str, list[object]] = {}
         for key, value in found:
             items.setdefault(_key(key), []).append(without_fields(value, self.ignore))
-        return items
+        return {key: _unique(values) for key, values in items.items()} if self.duplicates else items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +149,7 @@ class Rows:
         return items
 
     def _key_of(self, row: object) -> str:
-        if self.key is None:
-            return NO_KEY
-        if not isinstance(row, Mapping) or self.key not in row:
-            raise ConfigError(f"an output has a row without the key {self.key!r}: {row!r}")
-        return canonical(row[self.key])
+        return NO_KEY if self.key is None else canonical(_field(row, self.key))
 
 
 def latest_by_key(
@@ -154,26 +176,58 @@ def latest_by_key(
     )
 
 
+def latest_by(
+    *fields: str,
+    schema: "str | StructType | None" = None,
+    decode: Decode | Mapping[str, object] | str | None = None,
+    ignore: Iterable[str] = (),
+) -> Output:
+    """An output topic of which the last value with the same fields counts: update mode, no key.
+
+        latest_by("sensor", "window_start")
+
+    The topic has one partition, so that it has an order. An invariant gets a list of these values.
+
+    Args:
+        *fields: names of fields of the values.
+        schema: as for `latest_by_key`.
+        decode: as for `latest_by_key`.
+        ignore: as for `latest_by_key`.
+    """
+    if not fields:
+        raise ConfigError('latest_by needs a field of the values: `latest_by("sensor")`')
+    names = [require_text("a field", name, refusal=ConfigError) for name in fields]
+    decoder = require_decoder(decode)
+    return LatestBy(fields=tuple(names), schema=schema, decode=decoder, ignore=_fields(ignore))
+
+
 def all_records(
     schema: "str | StructType | None" = None,
     *,
+    duplicates: bool = False,
     partitions: int = 1,
     decode: Decode | Mapping[str, object] | str | None = None,
     ignore: Iterable[str] = (),
 ) -> Output:
     """An output topic of which every record counts, in its order per key.
 
-    An invariant gets a list of pairs, key and value. Spark's `kafka` sink repeats a batch after a
-    crash, so this holds only for consumers that expect each record once.
+    An invariant gets a list of pairs, key and value. Spark's `kafka` sink promises each record at
+    least once: it repeats a batch after a crash.
 
     Args:
         schema: as for `latest_by_key`.
+        duplicates: whether a record may be there again, because those who read the topic allow for
+            it. Of equal values of a key only the first is compared.
         partitions: how many partitions the topic has.
         decode: as for `latest_by_key`.
         ignore: as for `latest_by_key`.
     """
     return AllRecords(
-        schema=schema, decode=require_decoder(decode), partitions=partitions, ignore=_fields(ignore)
+        duplicates=duplicates,
+        schema=schema,
+        decode=require_decoder(decode),
+        partitions=partitions,
+        ignore=_fields(ignore),
     )
 
 
@@ -255,19 +309,33 @@ def require_outputs(outputs: object) -> dict[str, Output]:
 
 
 def _require_output(name: str, output: Any) -> Output:
-    if isinstance(output, LatestByKey | AllRecords | Rows):
+    if isinstance(output, LatestByKey | LatestBy | AllRecords | Rows):
         return output
     if callable(output):
         return rows(output)
     raise ConfigError(
-        f"the output {name} must be one of latest_by_key(), all_records(), table(), files(), or a "
-        f"function of the session, got {shown(output)}"
+        f"the output {name} must be one of latest_by_key(), latest_by(), all_records(), table(), "
+        f"files(), or a function of the session, got {shown(output)}"
     )
 
 
 def _fields(ignore: object) -> tuple[str, ...]:
     given = require_list("ignore", ignore, '["processed_at"]', refusal=ConfigError)
     return tuple(require_text("a field to ignore", name, refusal=ConfigError) for name in given)
+
+
+def _field(row: object, name: str) -> object:
+    if not isinstance(row, Mapping) or name not in row:
+        raise ConfigError(f"an output has a row without the key {name!r}: {row!r}")
+    return row[name]
+
+
+def _unique(values: Iterable[object]) -> list[object]:
+    """Equal values once, each in the place of the first."""
+    unique: dict[str, object] = {}
+    for value in values:
+        unique.setdefault(canonical(value), value)
+    return list(unique.values())
 
 
 def _key(key: str | bytes | None) -> str:

@@ -24,6 +24,8 @@ class Problem:
 
     headline: str
     text: str
+    hint: str = ""
+    """What the author of the test should know first."""
     notes: Mapping[int, str] = field(default_factory=dict)
     is_failure: bool = False
     is_slow: bool = False
@@ -31,11 +33,19 @@ class Problem:
 
 
 def describe(
-    original: Schedule, shrunk: Shrunk, problem: Problem, *, left: str, ran: str, repeat: str
+    original: Schedule,
+    shrunk: Shrunk,
+    problem: Problem,
+    *,
+    votes: str,
+    left: str,
+    ran: str,
+    repeat: str,
 ) -> str:
     """The schedule in words, the difference, and how to repeat it.
 
-    `left` shows the records that are left, and `ran` says what ran.
+    `votes` says which result most schedules gave, `left` shows the records that are left, and `ran`
+    says what ran.
     """
     shortest = shrunk.schedule
     steps = [
@@ -50,8 +60,9 @@ def describe(
     )
     return (
         f"{problem.headline}: the result of the job depends on the schedule\n\n"
+        f"{problem.hint and problem.hint + chr(10) * 2}"
         f"The schedule{shorter}:\n{indented(chr(10).join(steps))}\n\n{left}"
-        f"The difference:\n{indented(problem.text)}\n\n{ran}\n"
+        f"The difference:\n{indented(problem.text)}\n\n{votes and votes + chr(10) * 2}{ran}\n"
         f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
     )
 
@@ -72,6 +83,15 @@ def vary_by_themselves(difference: str, varying: Mapping[str, Sequence[str]]) ->
             f"schedule ran twice, and the second run gave\n\n{indented(difference)}",
             *fields,
         ]
+    )
+
+
+def repeats_a_batch(topics: Sequence[str]) -> str:
+    """What is said first of topics that a crash has doubled."""
+    return (
+        "Spark's kafka sink promises each record at least once: after a crash it repeats a batch. "
+        f"If those who read {', '.join(sorted(topics))} allow for that, the output is "
+        "all_records(duplicates=True), latest_by_key() or latest_by(...)."
     )
 
 

@@ -35,6 +35,8 @@ class Refutation(Enum):
     ALTERED = "altered"
     OUT_OF_ORDER = "out of order"
     NOT_THE_SAME = "not the same"
+    DIFFERENT = "they differ"
+    """Which of the two is right, nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from embedkafka.explore import Options, files
+from embedkafka.explore import Input, Options, all_records, files, latest_by
 
 Given = dict[str, Any]
 
@@ -29,6 +29,12 @@ def lines(spark: SparkSession, options: Options, topic: str) -> DataFrame:
     return source.selectExpr("cast(value AS string) AS value")
 
 
+def columns(spark: SparkSession, options: Options, topic: str, schema: str) -> DataFrame:
+    """The values of a topic, parsed as JSON."""
+    parsed = lines(spark, options, topic).selectExpr(f"from_json(value, '{schema}') AS row")
+    return parsed.select("row.*")
+
+
 def start(writer: DataStreamWriter, options: Options) -> StreamingQuery:
     checkpointed = writer.option("checkpointLocation", options.checkpoint())
     return checkpointed.trigger(**options.trigger).start()
@@ -36,6 +42,11 @@ def start(writer: DataStreamWriter, options: Options) -> StreamingQuery:
 
 def to_files(rows: DataFrame, options: Options) -> StreamingQuery:
     return start(rows.writeStream.format("parquet").option("path", options.path("out")), options)
+
+
+def to_topic(rows: DataFrame, options: Options, mode: str = "append") -> StreamingQuery:
+    writer = rows.writeStream.format("kafka").options(**options.sink("out")).outputMode(mode)
+    return writer.trigger(**options.trigger).start()
 
 
 class TimeOfProcessing:
@@ -54,4 +65,38 @@ class TimeOfProcessing:
         return to_files(rows, options)
 
 
-PAIRS: Final[list[type[Pair]]] = [TimeOfProcessing]
+class CopiesIntoTopic:
+    """Spark's Kafka sink repeats a batch after a crash; the test counts each record."""
+
+    says = "promises each record at least once"
+
+    def wrong(self) -> Given:
+        inputs = {"in": Input([("a", "1"), ("b", "2"), ("c", "3")])}
+        return {"job": self._job, "inputs": inputs, "outputs": {"out": all_records()}}
+
+    def right(self) -> Given:
+        return {**self.wrong(), "outputs": {"out": all_records(duplicates=True)}}
+
+    def _job(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        return to_topic(lines(spark, options, "in"), options)
+
+
+class UpdatesWithoutKey:
+    """Update mode into a topic without a key: how many updates there are depends on the batches."""
+
+    says = "they differ"
+
+    def wrong(self) -> Given:
+        readings = [{"sensor": sensor, "n": n} for n in range(3) for sensor in "ab"]
+        inputs = {"in": Input(readings, key="sensor")}
+        return {"job": self._job, "inputs": inputs, "outputs": {"out": all_records()}}
+
+    def right(self) -> Given:
+        return {**self.wrong(), "outputs": {"out": latest_by("sensor")}}
+
+    def _job(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        counts = columns(spark, options, "in", "sensor STRING").groupBy("sensor").count()
+        return to_topic(counts.selectExpr("to_json(struct(*)) AS value"), options, "update")
+
+
+PAIRS: Final[list[type[Pair]]] = [TimeOfProcessing, CopiesIntoTopic, UpdatesWithoutKey]

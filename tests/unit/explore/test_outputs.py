@@ -11,6 +11,7 @@ from embedkafka.explore.outputs import (
     Output,
     all_records,
     files,
+    latest_by,
     latest_by_key,
     require_outputs,
     rows,
@@ -55,6 +56,25 @@ def test_all_records_keep_their_order_per_key() -> None:
     records = found(output, (b"a", b"1"), (None, b"text"), (b"a", b"0"))
     assert records == [("a", 1), (None, "text"), ("a", 0)]
     assert output.items(records) == {"a": [1, 0], "": ["text"]}
+
+
+def test_the_latest_value_with_the_same_fields_counts() -> None:
+    output = latest_by("id", "at", ignore=["by"])
+    values = [b'{"id": 1, "at": 5, "n": 1}', b'{"id": 1, "at": 6}', b'{"n": 2, "at": 5, "id": 1}']
+    latest = found(output, *((None, value) for value in values))
+    assert latest == [{"id": 1, "at": 5, "n": 2}, {"id": 1, "at": 6}]
+    assert output.items(latest) == {"1, 5": [latest[0]], "1, 6": [latest[1]]}
+    with pytest.raises(ConfigError, match="a row without the key 'at'"):
+        found(output, (None, b'{"id": 1}'))
+    with pytest.raises(ConfigError, match="needs a field of the values"):
+        latest_by()
+
+
+def test_records_that_may_be_there_again_count_once() -> None:
+    output = all_records(duplicates=True)
+    records = [(b"a", b"1"), (b"a", b"2"), (b"a", b"1"), (b"b", b"1"), (b"a", b"2")]
+    assert output.items(found(output, *records)) == {"a": [1, 2], "b": [1]}
+    assert len(found(output, *records)) == 5
 
 
 def test_fields_to_ignore_are_not_compared_and_an_invariant_gets_them() -> None:
