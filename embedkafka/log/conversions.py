@@ -6,9 +6,9 @@ Not here: the conversion itself (`validation`, `records.conversion`).
 """
 
 from enum import Enum
-from typing import NamedTuple
 
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.values import NamedTuple
 
 
 class Purpose(Enum):

@@ -12,6 +12,7 @@ import threading
 from types import TracebackType
 from typing import Any, Protocol
 
+COORDINATOR_RANK = 8
 OPERATION_RANK = 10
 PARTITION_RANK = 20
 LOG_RANK = 30

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from embedkafka.controller.controller import Controller
 from embedkafka.controller.event_log import ControllerEventLog
 from embedkafka.controller.state_change_log import StateChangeLog
-from embedkafka.coordinator.ports import CoordinatorParts
 from embedkafka.group.consumer.live_members import LiveMembers
-from embedkafka.group.service import GroupService
 from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.files.checkpoints import MetaProperties
@@ -88,20 +86,20 @@ from embedkafka.server.config.listeners import (
 from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.handler_pool import HandlerPool
-from embedkafka.server.marker_channels import MarkerChannels
+from embedkafka.server.lazy_coordinator import LazyCoordinator
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.run_state import RunState
 from embedkafka.server.topics.admin import TopicAdmin
 from embedkafka.server.topics.auto_creation import AutoCreation
 from embedkafka.server.topics.delayed import DelayedTopics
 from embedkafka.server.topics.rules import DEFAULT, is_valid_topic_name
-from embedkafka.server.txn_verification import TxnVerification
-from embedkafka.txn.service import TxnService
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo
 from embedkafka.zk.store import ConnectionLoss, SessionExpired, ZkStore
 
 if TYPE_CHECKING:
+    from embedkafka.coordinator.ports import CoordinatorParts
+    from embedkafka.group.service import GroupService
     from embedkafka.security.acl.authorizer import AclAuthorizer
     from embedkafka.security.principals import KafkaPrincipal
     from embedkafka.security.quotas.client_quotas import ClientQuotas
@@ -110,6 +108,8 @@ if TYPE_CHECKING:
     from embedkafka.server.encryption import Encryption
     from embedkafka.server.meter import Meter
     from embedkafka.server.telemetry import ClientTelemetry
+    from embedkafka.server.txn_verification import TxnVerification
+    from embedkafka.txn.service import TxnService
 
 _LOG = logging.getLogger(__name__)
 
@@ -258,11 +258,8 @@ class Broker:
         self._verifications = self._channels_for("verification")
         self.forwarding = self._channels_for(_FORWARDING)
         """To the active controller, which alone can answer some requests."""
-        self.groups = self._make_groups()
-        self.txns = self._make_txns()
-        self.metadata.subscribe(self.groups.coordinator.on_metadata_changed)
-        self.metadata.subscribe(self.txns.coordinator.on_metadata_changed)
-        self.txn_verification = self._make_txn_verification()
+        self._groups = LazyCoordinator(GROUP_METADATA_TOPIC, self._make_groups, self.metadata)
+        self._txns = LazyCoordinator(TRANSACTION_STATE_TOPIC, self._make_txns, self.metadata)
 
         self.authorizer = self._make_authorizer()
         self._quotas: ClientQuotas | None = None
@@ -326,8 +323,8 @@ class Broker:
         self._set_strays_aside()
         self._coordinator.start()
         self.replicas.start()
-        self.groups.start(partition_count=self._count_partitions(GROUP_METADATA_TOPIC))
-        self.txns.start(partition_count=self._count_partitions(TRANSACTION_STATE_TOPIC))
+        self._groups.start(self._count_partitions(GROUP_METADATA_TOPIC))
+        self._txns.start(self._count_partitions(TRANSACTION_STATE_TOPIC))
         self._pool.start()
         self._control_pool.start()
         self._server.start()
@@ -412,8 +409,8 @@ class Broker:
             self._zk_store.close()
         self.topic_purgatory.shutdown(complete=leave)
         self.election_purgatory.shutdown(complete=leave)
-        self.groups.stop()
-        self.txns.stop()
+        self._groups.stop()
+        self._txns.stop()
         self.replicas.shutdown(complete=keep)
         self._markers.close()
         self._verifications.close()
@@ -519,6 +516,30 @@ class Broker:
 
     # -- for the handlers
 
+    @property
+    def groups(self) -> "GroupService":
+        return self._groups.get()
+
+    @property
+    def txns(self) -> "TxnService":
+        return self._txns.get()
+
+    @cached_property
+    def txn_verification(self) -> "TxnVerification":
+        """Asks the coordinators of transactions; it has no state, so two may be made."""
+        from embedkafka.server.txn_verification import TxnVerification  # for transactions
+
+        return TxnVerification(
+            self.id,
+            self.config,
+            partitions=self.replicas.hosted,
+            metadata=self.metadata,
+            txns=self.txns,
+            channels=self._verifications,
+            scheduler=self._background,
+            clock=self.clock,
+        )
+
     def require_controller(self) -> Controller:
         """This broker's controller, if it is the active one."""
         if self.controller is None or not self.controller.is_active:
@@ -541,8 +562,8 @@ class Broker:
         removed = self.metadata.update(request)
         if self.metadata.snapshot.brokers.keys() != known_brokers:
             self.replicas.isr_updates.on_brokers_changed()
-        if removed:
-            self.groups.on_partitions_deleted(sorted(removed))
+        if removed and self._groups.made is not None:
+            self._groups.made.on_partitions_deleted(sorted(removed))
         for topic in {topic for topic, _ in removed}:
             self.config.forget_topic(topic)
         for state in request.topic_states:
@@ -648,7 +669,9 @@ class Broker:
         self._cleaners.append(ThreadScheduler(name, self.clock, self._failures))
         return self._cleaners[-1]
 
-    def _coordinator_parts(self, *, append_timeout_ms: int, load_bytes: int) -> CoordinatorParts:
+    def _coordinator_parts(self, *, append_timeout_ms: int, load_bytes: int) -> "CoordinatorParts":
+        from embedkafka.coordinator.ports import CoordinatorParts  # for groups and transactions
+
         return CoordinatorParts(
             loop=self._coordinator,
             clock=self.clock,
@@ -659,7 +682,9 @@ class Broker:
             failures=self._failures,
         )
 
-    def _make_groups(self) -> GroupService:
+    def _make_groups(self) -> "GroupService":
+        from embedkafka.group.service import GroupService  # most clusters of tests have none
+
         config = self.spec.config
         return GroupService(
             part_configs.group_config(config),
@@ -674,7 +699,10 @@ class Broker:
             live_members=self._live_members,
         )
 
-    def _make_txns(self) -> TxnService:
+    def _make_txns(self) -> "TxnService":
+        from embedkafka.server.marker_channels import MarkerChannels  # as above
+        from embedkafka.txn.service import TxnService
+
         config = self.spec.config
         return TxnService(
             part_configs.txn_config(config),
@@ -690,18 +718,6 @@ class Broker:
     def _leaders_of(self, topic: str) -> CachedCoordinatorLeaders:
         return CachedCoordinatorLeaders(
             self.id, self.metadata, topic, broker_epoch=self._broker_epoch
-        )
-
-    def _make_txn_verification(self) -> TxnVerification:
-        return TxnVerification(
-            self.id,
-            self.config,
-            partitions=self.replicas.hosted,
-            metadata=self.metadata,
-            txns=self.txns,
-            channels=self._verifications,
-            scheduler=self._background,
-            clock=self.clock,
         )
 
     def _make_authorizer(self) -> "AclAuthorizer | None":
@@ -835,12 +851,12 @@ class Broker:
         leadership = CoordinatorLeadership(
             {
                 GROUP_METADATA_TOPIC: (
-                    lambda partition, epoch: self.groups.coordinator.on_leading(partition, epoch),
-                    lambda partition, epoch: self.groups.coordinator.on_resigned(partition, epoch),
+                    lambda partition, epoch: self._groups.on_leading(partition, epoch),
+                    lambda partition, epoch: self._groups.on_resigned(partition, epoch),
                 ),
                 TRANSACTION_STATE_TOPIC: (
-                    lambda partition, epoch: self.txns.coordinator.on_leading(partition, epoch),
-                    lambda partition, epoch: self.txns.coordinator.on_resigned(partition, epoch),
+                    lambda partition, epoch: self._txns.on_leading(partition, epoch),
+                    lambda partition, epoch: self._txns.on_resigned(partition, epoch),
                 ),
             }
         )

@@ -15,14 +15,14 @@ from embedkafka.net.request_channel import Request
 from embedkafka.protocol import codec
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.client_software import ClientSoftware
-from embedkafka.protocol.errors import ApiError, ProtocolError
+from embedkafka.protocol.errors import ApiError, ErrorCode, ProtocolError
 from embedkafka.protocol.headers import (
     RequestHeader,
     UnsupportedApi,
     decode_request_header,
     encode_response_header,
 )
-from embedkafka.protocol.messages.registry import request_type
+from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.runtime.failures import Failures
 from embedkafka.security.principals import ANONYMOUS, KafkaPrincipal
 from embedkafka.server.api_table import SERVED, load_handler
@@ -288,13 +288,14 @@ class Dispatcher:
         context.finish(answer)
 
     def _refuse_version(self, request: Request, header: RequestHeader) -> None:
-        """Closes the connection, as Kafka does, except that ApiVersions lists its versions."""
+        """Closes the connection, as Kafka does; ApiVersions answers in v0, with its own versions."""
         if header.api_key != ApiKey.API_VERSIONS:
             request.close_connection(
                 f"api key {header.api_key} version {header.api_version} is not supported"
             )
             return
-        from embedkafka.server.handlers.metadata import unsupported_api_versions  # seldom needed
-
         context = RequestContext(request, header._replace(api_version=0), self._failures)
-        context.reply(unsupported_api_versions())
+        response = response_type(header.api_key)
+        first, last = SERVED[ApiKey.API_VERSIONS].versions
+        own = response.ApiVersion(api_key=header.api_key, min_version=first, max_version=last)
+        context.reply(response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))

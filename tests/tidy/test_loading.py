@@ -22,6 +22,10 @@ LATER = {
     "embedkafka.security.acl.authorizer": "for brokers with an authorizer",
     "embedkafka.security.authentication": "for listeners that ask clients to log in",
     "embedkafka.security.tls": "for listeners that speak TLS",
+    "embedkafka.coordinator.runtime": "for groups and transactions",
+    "embedkafka.group.service": "made when a broker first needs it; see LazyCoordinator",
+    "embedkafka.txn.service": "likewise",
+    "embedkafka.protocol.messages.groups": "only for requests that need it",
     "embedkafka.server.handlers.groups": "handlers are loaded when they are called",
 }
 

@@ -77,7 +77,7 @@ NAMES: Final[Mapping[str, str]] = {
     "BytesOutPerSec": "Bytes that clients fetched.",
     "TotalProduceRequestsPerSec": "Requests to produce.",
     "FailedProduceRequestsPerSec": "Requests to produce that failed.",
-    "ProduceMessageConversionsPerSec": "Produced records that were stored in another format or codec.",
+    "ProduceMessageConversionsPerSec": "Produced records stored in another format or codec.",
     "FetchMessageConversionsPerSec": "Records that were rewritten for old consumers.",
     "MessageConversionsTimeMs": "Milliseconds that this took.",
     "TemporaryMemoryBytes": "Bytes of memory that this took.",

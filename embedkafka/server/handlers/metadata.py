@@ -75,17 +75,8 @@ def api_versions(
     )
 
 
-def unsupported_api_versions() -> ApiVersionsResponse:
-    """Answers an unknown version of ApiVersions in v0, with the versions we support."""
-    return _api_versions(ErrorCode.UNSUPPORTED_VERSION)
-
-
 def _api_versions(error: ErrorCode, *, at_controller: bool = False) -> ApiVersionsResponse:
-    rows = sorted(SERVED.items())
-    if error is ErrorCode.UNSUPPORTED_VERSION:
-        rows = [row for row in rows if row[0] is ApiKey.API_VERSIONS]
-    elif error:
-        rows = []
+    rows = [] if error else sorted(SERVED.items())
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[
