@@ -36,7 +36,7 @@ class Refutation(Enum):
     OUT_OF_ORDER = "out of order"
     NOT_THE_SAME = "not the same"
     DIFFERENT = "they differ"
-    """Which of the two is right, nobody knows."""
+    """It is unknown which of the two is right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

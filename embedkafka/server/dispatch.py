@@ -288,7 +288,7 @@ class Dispatcher:
         context.finish(answer)
 
     def _refuse_version(self, request: Request, header: RequestHeader) -> None:
-        """Closes the connection, as Kafka does; ApiVersions answers in v0, with its own versions."""
+        """Closes the connection, as Kafka does; ApiVersions answers in v0, with its versions."""
         if header.api_key != ApiKey.API_VERSIONS:
             request.close_connection(
                 f"api key {header.api_key} version {header.api_version} is not supported"

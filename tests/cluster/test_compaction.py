@@ -23,7 +23,7 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key() -> None:
             for key in ("a", "b", "c"):
                 topic.send(f"{key}{round_}", key=key)
         topic.send("open", key="last")  # the active segment is never compacted
-        kept = topic.wait_for(lambda messages: messages)
+        kept = topic.read()
         while len(kept) > 4:  # each read sees the log at that moment, and compaction shrinks it
             kept = topic.read()
         assert [(m.key, m.value) for m in kept] == [
