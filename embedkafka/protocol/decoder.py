@@ -42,6 +42,7 @@ from embedkafka.protocol.wire_types import (
     WireType,
 )
 from embedkafka.runtime.source import Source
+from embedkafka.runtime.values import make_draft
 
 
 def decoder_source(schema: Schema, version: int) -> Source:
@@ -159,7 +160,7 @@ class _DecoderWriter:
         """Reads a struct into a variable and returns its name."""
         self._flush()
         result = self._source.fresh("o")
-        self._source.line(f"{result} = {self._source.constant('draft', schema.draft)}()")
+        self._source.line(f"{result} = {self._source.constant('draft', make_draft(schema.cls))}()")
         tagged = []
         for field in schema.fields:
             target = f"{result}.{field.name}"

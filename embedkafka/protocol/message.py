@@ -26,10 +26,7 @@ from embedkafka.runtime.values import (
     REFUSALS,
     REQUIRED,
     NamedTuple,
-    Parameter,
-    compile_constructor,
     make_class,
-    make_draft,
 )
 
 __all__ = [
@@ -89,7 +86,6 @@ class Schema(NamedTuple):
     """A class as the codec sees it.  Structs have the versions of the message around them."""
 
     cls: type[Any]  # Any: one codec serves every message class
-    draft: Callable[[], Any]  # makes an instance without values, whose fields can be set
     fields: tuple[Field, ...]
     api: ApiKey | None = None
     versions: tuple[int, int] = (0, 0)
@@ -197,14 +193,17 @@ def _build(
     def declare(cls: type[Any]) -> Schema:
         return Schema(
             cls=cls,
-            draft=make_draft(cls),
             fields=tuple(_field(name, body.__annotations__[name], rules[name]) for name in names),
             api=api,
             versions=versions,
             flexible=flexible,
         )
 
-    cls = make_class(body, names, {**_VALUE_METHODS, "__schema__": _SchemaOnFirstUse(declare)})
+    def find_defaults() -> dict[str, object]:
+        return {field.name: field.default for field in schema_of(cls).fields}
+
+    methods = {**_VALUE_METHODS, "__schema__": _SchemaOnFirstUse(declare)}
+    cls = make_class(body, names, methods, find_defaults, kw_only=True)
     return cast(type[M], cls)  # made from the body, with the same fields
 
 
@@ -235,27 +234,6 @@ def _field(name: str, annotation: object, default: object) -> Field:
         default=rule.default,
         entity=entity,
     )
-
-
-def _compile_constructor_on_first_use(cls: type[Any], **values: object) -> object:
-    """Compiles `__new__` on first use, so that importing a family compiles nothing.
-
-    Instances with all defaults need none: declarations use those as defaults.
-    """
-    fields = schema_of(cls).fields
-    if not values and not any(field.default is REQUIRED for field in fields):
-        return _with_all_defaults(schema_of(cls))
-    parameters = {field.name: Parameter(field.default) for field in fields}
-    compile_constructor(cls, schema_of(cls).draft, parameters, kw_only=True)
-    return cls(**values)
-
-
-def _with_all_defaults(schema: Schema) -> object:
-    made = schema.draft()
-    for field in schema.fields:
-        setattr(made, field.name, field.default)
-    made.__class__ = schema.cls
-    return made
 
 
 def _comparable(value: object) -> object:
@@ -298,7 +276,6 @@ def _is_secret(message: object, field: str) -> bool:
 
 
 _VALUE_METHODS: Final[dict[str, Any]] = {
-    "__new__": _compile_constructor_on_first_use,
     "__eq__": _equal,
     "__hash__": None,  # most messages hold lists
     "__repr__": _repr,

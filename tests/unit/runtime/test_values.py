@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
@@ -196,3 +197,36 @@ def test_a_named_tuple_is_made_read_and_shown_as_a_standard_one() -> None:
 def test_a_named_tuple_refuses_wrong_arguments(make: Callable[[Any], object], word: str) -> None:
     with pytest.raises(TypeError, match=rf"Place.*{word}"):
         make(Place)
+
+
+def test_a_class_with_many_instances_makes_them_as_it_made_the_first() -> None:
+    @values.dataclass(frozen=True, slots=True)
+    class Visit:
+        place: str
+        guests: list[str] = values.field(default_factory=list)
+        length: int = 1
+
+        def __post_init__(self) -> None:
+            if not self.place:
+                raise ValueError("visits need a place")
+
+    class Way(values.NamedTuple):
+        start: str
+        end: str = "home"
+
+    for cls, result in ((Visit, ("there", [], 1)), (Way, ("there", "home"))):
+        make: Any = cls
+        wrong = (make, partial(make, "a", "b", "c", "d"), partial(make, "a", colour="red"))
+        twice = partial(make, "a", **{make.__match_args__[0]: "b"})
+        for _ in range(3 * values._EARLY):
+            first, second = make("there"), make(**{make.__match_args__[0]: "there"})
+            assert first == second
+            assert tuple(getattr(first, name) for name in make.__match_args__) == result
+            for refused in (*wrong, twice):
+                with pytest.raises(TypeError):
+                    refused()
+    for _ in range(3 * values._EARLY):
+        with pytest.raises(ValueError, match="need a place"):
+            Visit("")
+        assert Visit("a").guests is not Visit("a").guests
+    assert Visit.__new__.__qualname__ == Visit.__qualname__, "compiled by now"
