@@ -1,19 +1,17 @@
 """Creates, grows and deletes topics through real requests to a broker that answers."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from embedkafka.cluster.config import TopicSpec
-from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import (
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-)
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
 from embedkafka.server.config.definition import format_value
+
+if TYPE_CHECKING:
+    from embedkafka.net.client import BrokerClient
+    from embedkafka.protocol.messages.topics import CreateTopicsRequest
 
 _CREATE_TOPICS, _DELETE_TOPICS, _CREATE_PARTITIONS = 7, 6, 3
 _TIMEOUT_MS = 30_000
@@ -30,7 +28,7 @@ class Admin:
 
     def __init__(
         self,
-        new_clients: Callable[[], Iterable[BrokerClient]],
+        new_clients: "Callable[[], Iterable[BrokerClient]]",
         maker_of: Callable[[str], str | None] = lambda name: None,
     ) -> None:
         """`maker_of` knows the id of the client that had a topic created by asking for it."""
@@ -39,6 +37,8 @@ class Admin:
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Creates all of `topics`; raises the first refusal."""
+        from embedkafka.protocol.messages.topics import CreateTopicsRequest  # on first use
+
         request = CreateTopicsRequest(
             topics=[_topic(name, spec) for name, spec in topics.items()], timeout_ms=_TIMEOUT_MS
         )
@@ -53,6 +53,8 @@ class Admin:
 
     def create_partitions(self, topic: str, count: int) -> None:
         """Grows `topic` to `count` partitions."""
+        from embedkafka.protocol.messages.topics import CreatePartitionsRequest  # on first use
+
         wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
         request = CreatePartitionsRequest(
             topics=[wanted], timeout_ms=_TIMEOUT_MS, validate_only=False
@@ -63,6 +65,8 @@ class Admin:
 
     def delete_topic(self, name: str, *, timeout_ms: int) -> bool:
         """Deletes a topic; returns whether that was over in time. Raises a refusal."""
+        from embedkafka.protocol.messages.topics import DeleteTopicsRequest  # on first use
+
         wanted = DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID)
         request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms)
         response, is_repeated = self._call(
@@ -75,7 +79,7 @@ class Admin:
             _check("delete", name, topic.error_code, topic.error_message)
         return True  # or it was by the first request, whose answer was lost
 
-    def _call(self, ask: Callable[[BrokerClient], R]) -> tuple[R, bool]:
+    def _call(self, ask: "Callable[[BrokerClient], R]") -> tuple[R, bool]:
         """The answer, and whether an earlier broker may have done it and not answered."""
         failure: OSError | None = None
         may_be_done = False
@@ -90,7 +94,9 @@ class Admin:
         raise ClusterClosed(f"no broker answers: {failure}") from failure
 
 
-def _topic(name: str, spec: TopicSpec) -> CreateTopicsRequest.Topic:
+def _topic(name: str, spec: TopicSpec) -> "CreateTopicsRequest.Topic":
+    from embedkafka.protocol.messages.topics import CreateTopicsRequest  # on first use
+
     return CreateTopicsRequest.Topic(
         name=name,
         num_partitions=spec.partitions,

@@ -9,6 +9,7 @@ Not here: the brokers (`brokers`, `lifecycle`), closing a cluster that was never
 """
 
 import random
+import sys
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,9 +20,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.clients.clients import Clients
 from embedkafka.cluster.clients.decoding import Decode, Decoders, require_decoder, shown_as
-from embedkafka.cluster.clients.topic import Topic
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import (
     ClusterConfig,
@@ -29,19 +28,9 @@ from embedkafka.cluster.config import (
     placement_of,
     require_topic_name,
 )
-from embedkafka.cluster.coordinators import partition_that_coordinates
 from embedkafka.cluster.request_log import Mark, SeenRequest
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
-from embedkafka.cluster.restoring.removal import removing_topics
-from embedkafka.cluster.restoring.reset import delete_topics, reset_cluster
-from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
-from embedkafka.controller.controller_state import KINDS
-from embedkafka.controller.event_log import ControllerEvent
-from embedkafka.controller.state_change_log import StateChange
-from embedkafka.faults.injection import Faults
-from embedkafka.faults.names import parse_api, parse_error
-from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.arguments import (
     MAX_INT32,
     require_int,
@@ -65,8 +54,6 @@ from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.properties import format_properties
 from embedkafka.runtime.temporary import replace_private
 from embedkafka.runtime.threads import run_whole
-from embedkafka.server.broker import Broker
-from embedkafka.spark.producers import close_producers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,15 +64,23 @@ if TYPE_CHECKING:
     from embedkafka.cluster.access.security import PreparedSecurity, Security
     from embedkafka.cluster.clients.client_view import ClientView
     from embedkafka.cluster.clients.client_waits import ClientWaits
+    from embedkafka.cluster.clients.clients import Clients
     from embedkafka.cluster.clients.group_status import GroupStatus
+    from embedkafka.cluster.clients.topic import Topic
     from embedkafka.cluster.reports.followers import FollowerStatus
     from embedkafka.cluster.reports.metrics import Metrics
     from embedkafka.cluster.reports.waits import WaitingRequest
     from embedkafka.cluster.restoring.isolation import Isolation
+    from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
+    from embedkafka.controller.event_log import ControllerEvent
+    from embedkafka.controller.state_change_log import StateChange
+    from embedkafka.faults.injection import Faults
     from embedkafka.faults.plans import Choose
+    from embedkafka.net.client import BrokerClient
     from embedkafka.net.socket_server import Connection
     from embedkafka.page.server import PageServer
     from embedkafka.runtime.ids import TopicPartition
+    from embedkafka.server.broker import Broker
     from embedkafka.spark.client_settings import ClientSettings
 
 
@@ -244,7 +239,6 @@ class EmbeddedKafka:
             decoders=self._decoders,
             secured=secured | self._control_plane_settings({**self._config.config, **secured}),
         )
-        self._snapshots = Snapshots(brokers, directory / "snapshots")
         if prepared is not None:
             prepared.store_users(brokers.zk, self._rng)
         brokers.boot_all()
@@ -302,7 +296,10 @@ class EmbeddedKafka:
                 self._clients = None
             if self._resources is not None and self._resources.brokers is not None:
                 handles = self._resources.brokers.all()
-                close_producers([one for it in handles for one in it.last_addresses.values()])
+                if "pyspark" in sys.modules:
+                    from embedkafka.spark.producers import close_producers  # only Spark keeps any
+
+                    close_producers([one for it in handles for one in it.last_addresses.values()])
             if self._resources is not None:
                 run_whole("ek-close", self._resources.close, hurry=self._hurry)
 
@@ -386,7 +383,7 @@ class EmbeddedKafka:
         """
         return self._addresses(lambda broker: broker.advertised)
 
-    def _addresses(self, of: Callable[[Broker], dict[str, str]]) -> dict[str, str]:
+    def _addresses(self, of: "Callable[[Broker], dict[str, str]]") -> dict[str, str]:
         brokers = None if self._resources is None else self._resources.brokers
         if brokers is None:
             raise ClusterClosed(NOT_RUNNING)
@@ -483,6 +480,8 @@ class EmbeddedKafka:
             InvalidArgument: there is no such API, error, broker or listener.
             EmbedKafkaError: not all requests since the mark, or not all their bodies, are kept.
         """
+        from embedkafka.faults.names import parse_api, parse_error  # on first use
+
         brokers = self._require_brokers()
         wanted = None if api is None else parse_api(api).name
         code = None if error is None else parse_error(error).name
@@ -527,7 +526,7 @@ class EmbeddedKafka:
         partition: int | None = None,
         replicas: bool = False,
         since: Mark | None = None,
-    ) -> list[StateChange]:
+    ) -> "list[StateChange]":
         """What controllers did to partitions, and what they refused to do, oldest first.
 
             mark = kafka.mark()
@@ -563,7 +562,7 @@ class EmbeddedKafka:
 
     def controller_events(
         self, kind: str | None = None, *, since: Mark | None = None
-    ) -> list[ControllerEvent]:
+    ) -> "list[ControllerEvent]":
         """What controllers did, event by event, with the wait in the queue and the time it took.
 
             kafka.controller_events()
@@ -582,6 +581,8 @@ class EmbeddedKafka:
             InvalidArgument: there is no such kind of event.
             ClusterClosed: the cluster is not running.
         """
+        from embedkafka.controller.controller_state import KINDS  # on first use
+
         if kind is not None:
             require_known("kind of event", kind, KINDS)
         mark = _require_mark(since)
@@ -735,7 +736,7 @@ class EmbeddedKafka:
             listener, properties = access.of_user(user, broker, mechanism)
         return translate_properties(properties), self.listeners[listener]
 
-    def _running_broker(self) -> Broker:
+    def _running_broker(self) -> "Broker":
         running = self._require_brokers().running()
         if not running:
             raise ClusterClosed(_NO_BROKER)
@@ -830,7 +831,7 @@ class EmbeddedKafka:
         self._require_brokers().heal()
 
     @property
-    def faults(self) -> Faults:
+    def faults(self) -> "Faults":
         """Makes requests and disks fail."""
         return self._require_brokers().faults
 
@@ -851,7 +852,7 @@ class EmbeddedKafka:
 
     # -- earlier states
 
-    def snapshot(self, name: str | None = None) -> Snapshot:
+    def snapshot(self, name: str | None = None) -> "Snapshot":
         """Remembers the whole cluster: topics, records, offsets, transactions, settings.
 
         Clients notice a short pause at most. Files that cannot change are linked, not copied, so
@@ -867,7 +868,7 @@ class EmbeddedKafka:
             require_text("name", name)
         return self._require_snapshots().take(name)
 
-    def restore(self, snapshot: Snapshot | str) -> None:
+    def restore(self, snapshot: "Snapshot | str") -> None:
         """Puts the cluster back to a snapshot. One snapshot can be restored many times.
 
         The brokers that ran then run again, on the same ports; brokers added since are gone, and a
@@ -880,6 +881,9 @@ class EmbeddedKafka:
         Raises:
             InvalidArgument: `snapshot` is not a snapshot of this cluster.
         """
+        from embedkafka.cluster.restoring.removal import removing_topics  # on first use
+        from embedkafka.cluster.restoring.snapshot import Snapshot
+
         snapshots = self._require_snapshots()
         if isinstance(snapshot, str):
             snapshot = snapshots.find(snapshot)
@@ -904,10 +908,14 @@ class EmbeddedKafka:
         Raises:
             EmbedKafkaError: topics cannot be deleted because of `delete.topic.enable=false`.
         """
+        from embedkafka.cluster.restoring.removal import removing_topics  # on first use
+
         with removing_topics(self._require_brokers()):
             self._reset()
 
     def _reset(self) -> None:
+        from embedkafka.cluster.restoring.reset import reset_cluster  # as above
+
         brokers = self._require_brokers()
         prepared = self._prepared
         reset_cluster(brokers, kept=() if prepared is None else prepared.stored_settings())
@@ -943,6 +951,9 @@ class EmbeddedKafka:
 
     def _remove_topics(self, names: Collection[str], listener: str | None = None) -> None:
         """Deletes topics, so that clients that stay, of this listener, do not bring them back."""
+        from embedkafka.cluster.restoring.removal import removing_topics  # on first use
+        from embedkafka.cluster.restoring.reset import delete_topics
+
         brokers = self._require_brokers()
         for name in names:
             self._on_deletion(name)
@@ -1014,6 +1025,8 @@ class EmbeddedKafka:
                 transactions yet.
             EmbedKafkaError: there is no coordinator now.
         """
+        from embedkafka.cluster.coordinators import partition_that_coordinates  # on first use
+
         found = partition_that_coordinates(group, transactional_id, self._state.partition_count)
         return self.leader_of(found.topic, found.partition)
 
@@ -1378,7 +1391,7 @@ class EmbeddedKafka:
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
         decode: Decode | Mapping[str, object] | str | None = None,
-    ) -> Topic:
+    ) -> "Topic":
         """Creates a topic; returns when every broker knows its leaders.
 
         Args:
@@ -1413,7 +1426,7 @@ class EmbeddedKafka:
 
     def existing_topic(
         self, name: str, *, decode: Decode | Mapping[str, object] | str | None = None
-    ) -> Topic:
+    ) -> "Topic":
         """The handle of a topic that exists.
 
         Args:
@@ -1435,7 +1448,7 @@ class EmbeddedKafka:
     def stream(
         self,
         spark: "SparkSession",
-        topic: str | Topic,
+        topic: "str | Topic",
         *,
         schema: "str | Mapping[str, object] | StructType | None" = None,
         format: str | None = None,
@@ -1462,6 +1475,8 @@ class EmbeddedKafka:
             InvalidArgument: there is no such topic.
             ConfigError: as for `Topic.stream`.
         """
+        from embedkafka.cluster.clients.topic import Topic  # loads clients, on first use
+
         handle = topic if isinstance(topic, Topic) else self.existing_topic(topic)
         return handle.stream(
             spark,
@@ -1523,11 +1538,15 @@ class EmbeddedKafka:
 
     # -- internals
 
-    def _topic(self, name: str) -> Topic:
+    def _topic(self, name: str) -> "Topic":
+        from embedkafka.cluster.clients.topic import Topic  # loads clients, on first use
+
         return Topic(name, self.bootstrap_servers, self._require_clients())
 
-    def _require_clients(self) -> Clients:
+    def _require_clients(self) -> "Clients":
         if self._clients is None:
+            from embedkafka.cluster.clients.clients import Clients  # as above
+
             settings, servers = self._settings_for(None)
             self._clients = Clients(
                 servers,
@@ -1604,17 +1623,21 @@ class EmbeddedKafka:
         if led:
             self._await_topics(led)
 
-    def _require_snapshots(self) -> Snapshots:
-        self._require_brokers()
-        if self._snapshots is None:
-            raise ClusterClosed(NOT_RUNNING)
-        return self._snapshots
+    def _require_snapshots(self) -> "Snapshots":
+        brokers, resources = self._require_brokers(), self._resources
+        assert resources is not None
+        with self._changing:
+            if self._snapshots is None:
+                from embedkafka.cluster.restoring.snapshot import Snapshots  # on first use
+
+                self._snapshots = Snapshots(brokers, resources.directory.path / "snapshots")
+            return self._snapshots
 
     def _await(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
         require_number("timeout_s", timeout_s)
         self._require_brokers().waiting.await_state(what, probe, timeout_s)
 
-    def _admin_clients(self) -> Iterator[BrokerClient]:
+    def _admin_clients(self) -> "Iterator[BrokerClient]":
         for handle in self._require_brokers().all():
             if handle.is_reachable:
                 yield handle.require_broker().make_client("embedkafka-admin")

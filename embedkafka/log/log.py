@@ -8,7 +8,7 @@ Not here: the state of a log and its changes (`contents`); leaders, followers an
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.log.append_info import (
     UNKNOWN,
@@ -22,7 +22,6 @@ from embedkafka.log.contents import LogContents
 from embedkafka.log.conversions import Converted, Purpose
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.epoch_cache import EpochEndOffset
-from embedkafka.log.files.copies import CopiedLog, copy_log
 from embedkafka.log.files.txn_index import AbortedTransaction
 from embedkafka.log.guard import LogGuard
 from embedkafka.log.producers.entry import AppendOrigin
@@ -54,6 +53,9 @@ from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.files import sync_all
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LOG_RANK
+
+if TYPE_CHECKING:
+    from embedkafka.log.files.copies import CopiedLog
 
 __all__ = [
     "AbortedTransaction",
@@ -271,8 +273,10 @@ class Log:
 
         self._guard.run(retire)
 
-    def copy_to(self, directory: Path) -> CopiedLog | None:
+    def copy_to(self, directory: Path) -> "CopiedLog | None":
         """Makes a cleanly closed copy in another directory; None if this log is closed."""
+        from embedkafka.log.files.copies import CopiedLog, copy_log  # for snapshots
+
         with self._lock:
             if self._guard.is_closed:
                 return None

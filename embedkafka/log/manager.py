@@ -21,7 +21,6 @@ from embedkafka.log.config import LogConfig
 from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.files import checkpoints
 from embedkafka.log.files.checkpoints import CorruptCheckpoint, MetaProperties
-from embedkafka.log.files.copies import CopiedLog, write_copied_offsets
 from embedkafka.log.log import Log
 from embedkafka.log.moves import FUTURE_SUFFIX, Move, Moves, find_future_partition
 from embedkafka.log.producers.state import ProducerStateConfig
@@ -203,6 +202,8 @@ class LogManager:
 
         Each log is copied at a different moment. An OSError does not affect the original logs.
         """
+        from embedkafka.log.files.copies import CopiedLog, write_copied_offsets  # for snapshots
+
         copies: dict[Path, dict[TopicPartition, CopiedLog]] = {}
         for directory in self.live_directories:
             target = root / directory.name

@@ -30,7 +30,6 @@ from embedkafka.records.batch import (
 )
 from embedkafka.records.builder import write_crc
 from embedkafka.records.compression import CannotDecompress, Compression
-from embedkafka.records.conversion import up_convert
 from embedkafka.records.record import NO_TIMESTAMP, TIMESTAMP_TYPE_FLAG, RecordHead, TimestampType
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.ids import TopicPartition
@@ -135,6 +134,8 @@ def assign_offsets(
         writable = _writable(batches)
         _number(writable, first_offset, leader_epoch, append_time)
         return Validated(_joined(writable), writable, append_time)
+    from embedkafka.records.conversion import up_convert  # old clients send old formats
+
     rebuilt = up_convert(
         batches,
         base_offset=first_offset,

@@ -17,7 +17,7 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from embedkafka.runtime.addresses import LOOPBACK, format_address
 from embedkafka.runtime.buffers import BytesLike
@@ -163,7 +163,8 @@ class TcpTransport:
         return TcpListener(listening, self.file_sender)
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Stream:
-        connected = _ours(socket.create_connection((host, port), timeout=timeout_s))
+        name: Any = host.encode() if host.isascii() else host  # Any: bytes, for text loads IDNA
+        connected = _ours(socket.create_connection((name, port), timeout=timeout_s))
         return TcpStream(connected, self.file_sender)
 
 

@@ -44,7 +44,6 @@ from embedkafka.replica.following.leader_endpoint import (
     LeaderUnavailable,
     OnNews,
 )
-from embedkafka.replica.following.remote_leader import RemoteLeader
 from embedkafka.replica.local_leader import LocalLeader
 from embedkafka.replica.manager import ReplicaManager
 from embedkafka.replica.ports import ReplicaPorts
@@ -83,7 +82,6 @@ from embedkafka.server.config.listeners import (
     Placement,
     plan_listeners,
 )
-from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
 from embedkafka.server.dispatch import Dispatcher
 from embedkafka.server.handler_pool import HandlerPool
 from embedkafka.server.lazy_coordinator import LazyCoordinator
@@ -361,6 +359,8 @@ class Broker:
         """Has the controller move leaders away before `stop`; False if some remain."""
         if self.controller is None or not self.spec.config.flag("controlled.shutdown.enable"):
             return False
+        from embedkafka.server.controlled_shutdown import ShutdownPolicy, leave_cluster
+
         self.run_state = RunState.PENDING_CONTROLLED_SHUTDOWN
         return leave_cluster(
             ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.controller.broker_epoch),
@@ -881,6 +881,8 @@ class Broker:
     def _reach_leader(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
         if self._find_peer is not None:
             return LocalLeader(leader, self.id, self._find_peer, on_news, self._broker_epoch)
+        from embedkafka.replica.following.remote_leader import RemoteLeader  # other processes
+
         return RemoteLeader(
             leader,
             self.id,

@@ -1,16 +1,17 @@
 """Transactions as DescribeTransactions and ListTransactions show them."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from embedkafka.coordinator.automaton import Automaton
-from embedkafka.coordinator.re2 import compile_re2
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import (
     DescribeTransactionsResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
 from embedkafka.txn.metadata import Transaction
+
+if TYPE_CHECKING:
+    from embedkafka.coordinator.automaton import Automaton
 
 _NO_DURATION: Final = -1
 
@@ -56,17 +57,24 @@ def listed(transaction: Transaction) -> ListTransactionsResponse.Transaction:
     )
 
 
-def find_pattern(request: ListTransactionsRequest) -> Automaton | None:
-    """The pattern that whole ids must match. Raises `InvalidExpression`."""
+def find_pattern(request: ListTransactionsRequest) -> "Automaton | None":
+    """The pattern that whole ids must match. Raises ApiError if it is not valid."""
     text = request.transactional_id_pattern
-    return None if not text else compile_re2(text)
+    if not text:
+        return None
+    from embedkafka.coordinator.re2 import InvalidExpression, compile_re2  # few requests have one
+
+    try:
+        return compile_re2(text)
+    except InvalidExpression as error:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
 
 
 def is_listed(
     transaction: Transaction,
     request: ListTransactionsRequest,
     *,
-    pattern: Automaton | None,
+    pattern: "Automaton | None",
     now_ms: int,
 ) -> bool:
     """Whether the transaction passes every filter; an empty filter lets all pass."""

@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.ports import CoordinatorParts, KnownLeaders
-from embedkafka.coordinator.re2 import InvalidExpression
 from embedkafka.coordinator.runtime import CoordinatorRuntime
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import (
@@ -321,8 +320,8 @@ class TxnService:
             return
         try:
             pattern = find_pattern(request)
-        except InvalidExpression:
-            reply(_list_error(ErrorCode.INVALID_REGULAR_EXPRESSION))
+        except ApiError as error:
+            reply(_list_error(error.code))
             return
         now_ms = self._clock.now_ms()
         states = [

@@ -14,12 +14,12 @@ Not here: the rules of znodes and watches (`tree`).
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import ThreadScheduler
-from embedkafka.zk.journal import Journal
 from embedkafka.zk.snapshot import encode_tree
 from embedkafka.zk.store import (
     ANY_VERSION,
@@ -39,6 +39,9 @@ from embedkafka.zk.store import (
 )
 from embedkafka.zk.tree import Fired, Tree, Watcher, Znode
 
+if TYPE_CHECKING:
+    from embedkafka.zk.journal import Journal
+
 DEFAULT_SESSION_TIMEOUT_MS = 18_000
 """Kafka's `zookeeper.session.timeout.ms`."""
 
@@ -48,7 +51,7 @@ Executor = Callable[[Callable[[], None]], None]
 class MemoryZk:
     """One ensemble. `close()` ends its only thread, which the first `pause()` starts."""
 
-    def __init__(self, clock: Clock, failures: Failures, journal: Journal | None = None) -> None:
+    def __init__(self, clock: Clock, failures: Failures, journal: "Journal | None" = None) -> None:
         """Loads the tree from `journal`, and keeps it there."""
         self._journal = journal
         self._tree = Tree() if journal is None else journal.load()

@@ -7,7 +7,7 @@ Not here: the contents (`zk.kafka_zk`), and what cuts a session off (`faults.ses
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from embedkafka.faults.session_link import Session
 from embedkafka.runtime.clock import Clock
@@ -15,12 +15,13 @@ from embedkafka.runtime.failures import ConfigError, EmbedKafkaError, Failures
 from embedkafka.runtime.files import DirectoryLock, Files
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.threads import start_thread
-from embedkafka.zk.journal import Journal
-from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.memory import MemorySession, MemoryZk
 from embedkafka.zk.paths import PRODUCER_ID_BLOCK
 from embedkafka.zk.snapshot import BadSnapshot, decode_tree
 from embedkafka.zk.store import SessionState, ZkStore
+
+if TYPE_CHECKING:
+    from embedkafka.zk.kazoo_store import KazooZk
 
 RESTORE_MARK: Final = "restoring"
 """A file in a cluster's directory while a restore is in progress there."""
@@ -71,6 +72,8 @@ class MemoryEnsemble:
             files.make_directory(directory)
             self._lock = files.lock_directory(directory)
             self._require_whole(directory)
+            from embedkafka.zk.journal import Journal  # for a tree that is kept
+
             journal = Journal(directory, files=files, failures=failures)
             self._zookeeper = MemoryZk(clock, failures, journal)
         except (OSError, BadSnapshot) as error:
@@ -137,7 +140,9 @@ class RealEnsemble:
         self._failures = failures
         self._connect_timeout_ms = connect_timeout_ms
 
-    def observe(self) -> KazooZk:
+    def observe(self) -> "KazooZk":
+        from embedkafka.zk.kazoo_store import KazooZk  # for a real ZooKeeper
+
         session = KazooZk(
             self._hosts,
             connect_timeout_ms=self._connect_timeout_ms,
@@ -152,7 +157,9 @@ class RealEnsemble:
         session.on_session_change(on_change)
         return session
 
-    def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> KazooZk:
+    def connect(self, broker_id: BrokerId, session_timeout_ms: int) -> "KazooZk":
+        from embedkafka.zk.kazoo_store import KazooZk  # as above
+
         return KazooZk(
             self._hosts,
             session_timeout_ms=session_timeout_ms,

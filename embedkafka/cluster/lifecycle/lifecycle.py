@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
-from embedkafka.cluster.lifecycle.start_errors import start_error
 from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.session_link import Cut, Session, SessionLink
@@ -307,6 +306,8 @@ class BrokerLifecycle:
             if _is_taken(error) and ports:
                 return self._boot_on({})
             if isinstance(error, OSError):
+                from embedkafka.cluster.lifecycle.start_errors import start_error
+
                 raise start_error(incarnation.broker.spec, error) from error
             raise
         self._network.claim(self.id, incarnation.broker.local_hosts())

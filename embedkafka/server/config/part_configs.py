@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from embedkafka.controller.core import ControllerConfig
-from embedkafka.group.config import GroupConfig, MigrationPolicy
 from embedkafka.log.cleaning.cleaner import CleanerConfig
 from embedkafka.log.manager import LogManagerConfig
 from embedkafka.log.producers.state import ProducerStateConfig
@@ -18,12 +17,13 @@ from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import assignor_name, parse_ip_overrides, parse_release
 from embedkafka.server.config.listener_keys import LISTENER_PREFIX
 from embedkafka.server.config.listeners import Listeners, NamedListener
-from embedkafka.txn.config import TxnConfig
 
 if TYPE_CHECKING:
+    from embedkafka.group.config import GroupConfig
     from embedkafka.security.acl.authorizer import AuthorizerConfig
     from embedkafka.security.quotas.client_quotas import QuotaWindows
     from embedkafka.security.tokens import TokenSettings
+    from embedkafka.txn.config import TxnConfig
 
 _MINUTE_MS = 60_000
 _TRUNCATION_ON_FETCH = parse_release("2.7-IV1")
@@ -210,7 +210,9 @@ def cleaner_config(config: BrokerConfig) -> CleanerConfig:
     )
 
 
-def group_config(config: BrokerConfig) -> GroupConfig:
+def group_config(config: BrokerConfig) -> "GroupConfig":
+    from embedkafka.group.config import GroupConfig, MigrationPolicy  # once there are groups
+
     return GroupConfig(
         offsets_topic_num_partitions=config.integer("offsets.topic.num.partitions"),
         offsets_topic_compression=Compression(config.integer("offsets.topic.compression.codec")),
@@ -229,7 +231,9 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
-def txn_config(config: BrokerConfig) -> TxnConfig:
+def txn_config(config: BrokerConfig) -> "TxnConfig":
+    from embedkafka.txn.config import TxnConfig  # once there are transactions
+
     return TxnConfig(
         num_partitions=config.integer("transaction.state.log.num.partitions"),
         max_timeout_ms=config.integer("transaction.max.timeout.ms"),
