@@ -47,7 +47,7 @@ _FLUSH_KEY: Final = "log.flush.interval.messages"
 _MOST: Final = 1000
 """Brokers, and log directories of each: a process cannot hold more."""
 _PACKAGE: Final = __name__.partition(".")[0]
-_HOST: Final = re.compile(r"[^\s/:,\[\]]+|[\da-fA-F.:]*:[\da-fA-F.:]*:[\da-fA-F.:]*")
+_HOST: Final = r"[^\s/:,\[\]]+|[\da-fA-F.:]*:[\da-fA-F.:]*:[\da-fA-F.:]*"
 """A name, or an address of either kind."""
 
 TEST_DEFAULTS: Final[Mapping[str, object]] = {
@@ -298,7 +298,7 @@ def usable_placement(placement: Placement, problems: Problems, *, brokers: int =
 
 def _require_reachable(advertise: str) -> None:
     text = require_text("advertise", advertise, refusal=ConfigError)
-    if is_wildcard(text) or not _HOST.fullmatch(text):
+    if is_wildcard(text) or not re.fullmatch(_HOST, text):
         raise ConfigError(
             "advertise must be a name or an address of this machine, without a port, got "
             f"{shown(text)}"

@@ -28,7 +28,7 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Cancellable, Scheduler
 
 FUTURE_SUFFIX: Final = "-future"
-_FUTURE_DIRECTORY: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
+_FUTURE_DIRECTORY: Final = r"(.+)-(\d+)\.[0-9a-f]{32}-future"
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
@@ -242,7 +242,7 @@ class Moves:
 
 def find_future_partition(directory_name: str) -> TopicPartition | None:
     """The partition of a copy's directory name."""
-    match = _FUTURE_DIRECTORY.fullmatch(directory_name)
+    match = re.fullmatch(_FUTURE_DIRECTORY, directory_name)
     return None if match is None else TopicPartition(match[1], int(match[2]))
 
 

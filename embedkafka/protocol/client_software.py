@@ -5,7 +5,7 @@ from typing import Final
 
 from embedkafka.runtime.values import NamedTuple
 
-_WORD: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_WORD: Final = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
 _FIRST_WITH_NAMES: Final = 3
 
 
@@ -21,4 +21,6 @@ UNKNOWN_SOFTWARE: Final = ClientSoftware()
 
 def has_valid_software(api_version: int, name: str, version: str) -> bool:
     """Whether a client's name and version are plain words, or the request is too old for them."""
-    return api_version < _FIRST_WITH_NAMES or all(map(_WORD.fullmatch, (name, version)))
+    return api_version < _FIRST_WITH_NAMES or all(
+        re.fullmatch(_WORD, word) for word in (name, version)
+    )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _DIGITS: Final = 200
-_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 
 
 def find_text(data: bytes | bytearray) -> str | None:
@@ -21,7 +21,7 @@ def find_text(data: bytes | bytearray) -> str | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return None if _CONTROL.search(text) else text
+    return None if re.search(_CONTROL, text) else text
 
 
 def show_hex(data: bytes | bytearray, longest: int | None = _DIGITS) -> str:

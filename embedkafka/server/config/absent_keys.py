@@ -25,12 +25,12 @@ from embedkafka.server.config.definition import (
     string_key,
 )
 
-_VOTER: Final = re.compile(r"\d+@[^:]+:\d+")
+_VOTER: Final = r"\d+@[^:]+:\d+"
 
 
 def _voters(value: ConfigValue) -> str | None:
     voters = value if isinstance(value, tuple) else ()
-    if all(map(_VOTER.fullmatch, voters)):
+    if all(re.fullmatch(_VOTER, voter) for voter in voters):
         return None
     return "Each entry should be in the form `{id}@{host}:{port}`."
 

@@ -30,9 +30,7 @@ _KAFKAS_PORT: Final = 9092
 Settings = Mapping[str, object]
 """The settings that were given, by name."""
 
-_LISTENER: Final = re.compile(
-    r"(?P<name>\w[\w.-]*)://\[?(?P<host>[^\[\]/,]*?)\]?:(?P<port>\d{1,5})"
-)
+_LISTENER: Final = r"(?P<name>\w[\w.-]*)://\[?(?P<host>[^\[\]/,]*?)\]?:(?P<port>\d{1,5})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +222,7 @@ def _counted(port: int, placement: Placement) -> int:
 
 
 def _parse_address(key: str, text: str) -> Address:
-    match = _LISTENER.fullmatch(text)
+    match = re.fullmatch(_LISTENER, text)
     if match is None or int(match["port"]) > MAX_PORT:
         raise ConfigError(f"{key}: {text!r} is not NAME://host:port")
     return Address(name=match["name"].upper(), host=match["host"], port=int(match["port"]))
