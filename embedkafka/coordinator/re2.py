@@ -1,10 +1,10 @@
 """Regular expressions in RE2's syntax, which Kafka's coordinators use.
 
-This parses an expression like RE2/J, refuses it with RE2/J's messages, and compiles it to a
-program that matches in linear time (`automaton.py`), like RE2. Python's `re` has another syntax,
-and other meanings for the same one (`$`, `\\s`, `a{,2}`).
+This parses an expression like RE2/J, refuses it with RE2/J's messages, and translates it for
+Python's `re`, which has another syntax, and other meanings for the same one (`$`, `\\s`, `a{,2}`).
 
-It matches whole strings only, so group names and greediness do not matter.
+It matches whole strings only, so group names and greediness do not matter. Unlike RE2, `re` tries
+one path after the other, which takes exponential time for `(a+)+b`.
 Limits: RE2/J's only limit is `a{1000}`; its memory and stack may grow. This refuses expressions
 that nest too deeply or are too large, as Go's RE2 does, with its messages.
 Left out: scripts such as `\\p{Greek}` follow the characters' names, which is wrong for a few.
@@ -17,15 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
-from embedkafka.coordinator.automaton import (
-    Automaton,
-    Characters,
-    Place,
-    Program,
-    either,
-    joined,
-    repeated,
-)
+from embedkafka.runtime.values import NamedTuple
 
 Ranges = list[tuple[int, int]]
 
@@ -55,11 +47,13 @@ _POSIX_CLASSES: Final[Mapping[str, Ranges]] = {
     "word": _PERL_CLASSES["w"],
     "xdigit": [*_DIGITS, (0x41, 0x46), (0x61, 0x66)],
 }
-_PLACES: Final[Mapping[str, Place]] = {
-    "A": Place.TEXT_START,
-    "z": Place.TEXT_END,
-    "b": Place.WORD_BOUNDARY,
-    "B": Place.NO_WORD_BOUNDARY,
+_TEXT_START, _TEXT_END, _LINE_START, _LINE_END = r"\A", r"\Z", "(?m:^)", "(?m:$)"
+_WORD_BOUNDARY: Final = r"(?a:\b)"
+_PLACES: Final = {
+    "A": _TEXT_START,
+    "z": _TEXT_END,
+    "b": _WORD_BOUNDARY,
+    "B": f"(?!{_WORD_BOUNDARY})",  # before Python 3.14, an empty text has no `\\B`
 }
 _CONTROLS: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _ANYTHING: Final[Ranges] = [(0, sys.maxunicode)]
@@ -92,10 +86,21 @@ class InvalidExpression(Exception):
     """The reason why RE2/J refuses an expression."""
 
 
+class _Part(NamedTuple):
+    """A part of the translation, and how many steps RE2 would take it for."""
+
+    text: str
+    size: int
+
+
 @functools.lru_cache(maxsize=64)
-def compile_re2(expression: str) -> Automaton:
+def compile_re2(expression: str) -> re.Pattern[str]:
     """The compiled expression. Raises `InvalidExpression`."""
-    return Automaton(_Reader(expression).run())
+    translated = _Reader(expression).run()
+    try:
+        return re.compile(translated.text)
+    except RecursionError:
+        _refuse("expression nests too deeply")
 
 
 class _Group:
@@ -105,12 +110,12 @@ class _Group:
 
     def __init__(self, flags_outside: frozenset[str]) -> None:
         self.flags_outside = flags_outside
-        self.alternatives: list[Program] = []
-        self.operands: list[Program] = []
+        self.alternatives: list[_Part] = []
+        self.operands: list[_Part] = []
 
 
 class _Reader:
-    """Parses one expression into a program."""
+    """Translates one expression."""
 
     def __init__(self, expression: str) -> None:
         self._text = expression
@@ -120,7 +125,7 @@ class _Reader:
         self._names: set[str] = set()
         self._is_repeated = False  # what a repetition would apply to
 
-    def run(self) -> Program:
+    def run(self) -> _Part:
         while self._at < len(self._text):
             self._step(self._text[self._at])
         if len(self._groups) > 1:
@@ -141,7 +146,7 @@ class _Reader:
             case "|":
                 self._at += 1
                 group = self._groups[-1]
-                group.alternatives.append(joined(group.operands))
+                group.alternatives.append(_joined(group.operands))
                 group.operands = []
                 self._is_repeated = False
             case "*" | "+" | "?":
@@ -160,19 +165,24 @@ class _Reader:
                 self._characters(excluded, inverted=True)
             case "^":
                 self._at += 1
-                self._operand([Place.LINE_START if "m" in self._flags else Place.TEXT_START])
+                self._place(_LINE_START if "m" in self._flags else _TEXT_START)
             case "$":
                 self._at += 1
-                self._operand([Place.LINE_END if "m" in self._flags else Place.TEXT_END])
+                self._place(_LINE_END if "m" in self._flags else _TEXT_END)
             case _:
                 self._at += 1
                 self._characters([(ord(sign), ord(sign))])
 
     def _characters(self, ranges: Iterable[tuple[int, int]], *, inverted: bool = False) -> None:
-        self._operand([Characters(ranges, folds="i" in self._flags, inverted=inverted)])
+        signs = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+        text = f"[{'^' * inverted}{signs}]" if signs else "(?s:.)" if inverted else "(?!)"
+        self._operand(_Part(f"(?i:{text})" if "i" in self._flags else text, 1))
 
-    def _operand(self, program: Program) -> None:
-        self._groups[-1].operands.append(program)
+    def _place(self, text: str) -> None:
+        self._operand(_Part(text, 1))
+
+    def _operand(self, part: _Part) -> None:
+        self._groups[-1].operands.append(part)
         self._is_repeated = False
 
     def _repeat(self, least: int, most: int | None) -> None:
@@ -183,9 +193,12 @@ class _Reader:
             self._at += 1  # lazy, which makes no difference to a whole match
         if self._is_repeated:
             _refuse("invalid nested repetition operator")
-        if (len(operands[-1]) + 1) * max(least + 1, most or 1) > _MAX_SIZE:
+        text, size = operands[-1]
+        if (size + 1) * max(least + 1, most or 1) > _MAX_SIZE:
             _refuse("expression too large")
-        operands[-1] = repeated(operands[-1], least, most)
+        optional = size + 2 if most is None else (most - least) * (size + 1)
+        count = f"{{{least},{'' if most is None else most}}}"
+        operands[-1] = _Part(f"(?:{text}){count}", least * size + optional)
         self._is_repeated = True
 
     # Groups
@@ -225,11 +238,13 @@ class _Reader:
         self._flags = flags
         self._is_repeated = False
 
-    def _closed(self, group: _Group) -> Program:
-        program = either([*group.alternatives, joined(group.operands)])
-        if len(program) > _MAX_SIZE:
+    def _closed(self, group: _Group) -> _Part:
+        ways = [*group.alternatives, _joined(group.operands)]
+        text = "|".join(way.text for way in ways)
+        size = sum(way.size + 2 for way in ways) - 2
+        if size > _MAX_SIZE:
             _refuse("expression too large")
-        return program
+        return _Part(f"(?:{text})" if len(ways) > 1 else text, size)
 
     # Escapes and classes
 
@@ -242,7 +257,7 @@ class _Reader:
                 self._characters([(ord(sign), ord(sign))])
         elif place := _PLACES.get(self._text[self._at + 1 : self._at + 2]):
             self._at += 2
-            self._operand([place])
+            self._place(place)
         else:
             ranges = self._find_class()
             if ranges is None:
@@ -321,6 +336,11 @@ class _Reader:
             return self._escaped_character()
         self._at += 1
         return ord(self._text[self._at - 1])
+
+
+def _joined(parts: Iterable[_Part]) -> _Part:
+    """All parts in sequence."""
+    return _Part("".join(part.text for part in parts), sum(part.size for part in parts))
 
 
 def _repeat_count(count: re.Match[str]) -> tuple[int, int | None]:

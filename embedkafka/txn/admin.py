@@ -1,6 +1,7 @@
 """Transactions as DescribeTransactions and ListTransactions show them."""
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import Final
 
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.transactions import (
@@ -9,9 +10,6 @@ from embedkafka.protocol.messages.transactions import (
     ListTransactionsResponse,
 )
 from embedkafka.txn.metadata import Transaction
-
-if TYPE_CHECKING:
-    from embedkafka.coordinator.automaton import Automaton
 
 _NO_DURATION: Final = -1
 
@@ -57,7 +55,7 @@ def listed(transaction: Transaction) -> ListTransactionsResponse.Transaction:
     )
 
 
-def find_pattern(request: ListTransactionsRequest) -> "Automaton | None":
+def find_pattern(request: ListTransactionsRequest) -> re.Pattern[str] | None:
     """The pattern that whole ids must match. Raises ApiError if it is not valid."""
     text = request.transactional_id_pattern
     if not text:
@@ -74,7 +72,7 @@ def is_listed(
     transaction: Transaction,
     request: ListTransactionsRequest,
     *,
-    pattern: "Automaton | None",
+    pattern: re.Pattern[str] | None,
     now_ms: int,
 ) -> bool:
     """Whether the transaction passes every filter; an empty filter lets all pass."""
@@ -85,4 +83,4 @@ def is_listed(
     duration_ms = now_ms - transaction.start_timestamp_ms
     if request.duration_filter > _NO_DURATION and duration_ms <= request.duration_filter:
         return False
-    return pattern is None or pattern.fullmatch(transaction.transactional_id)
+    return pattern is None or pattern.fullmatch(transaction.transactional_id) is not None
