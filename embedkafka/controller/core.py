@@ -1,6 +1,6 @@
 """The controller's logic: handles one event at a time, and acts on the whole cluster.
 
-`ControllerCore` has no thread: `controller.Controller` runs it on the broker's event loop, the
+`ControllerCore` has no thread: `controller.controller` runs it on the broker's event loop, the
 simulation in `tests/sim` on a list. It reads and writes ZooKeeper, queues requests on channels,
 and posts events to itself.
 

@@ -1,6 +1,6 @@
 """The state of one log: segments, producers and epochs, and the offsets that bound them.
 
-Owner: the log's lock; `log.Log` and `cleanable.CleanableLog` hold it when they call.
+Owner: the log's lock; `log.log` and `cleanable.CleanableLog` hold it when they call.
 Invariants: log start <= high watermark <= log end; the last stable offset is never above the high
 watermark; a batch counts (moves the log end) only once the file holds all of it. All segments that
 end at or below the recovery point are on disk, with their indexes: only a sync raises it.

@@ -2,7 +2,7 @@
 
 It opens nothing for writing and repairs nothing; it reports unreadable parts as `Problem`s.
 Owner: none; the functions read whole files.
-Not here: how findings are shown, and what records of internal topics mean (`cluster.dump`).
+Not here: how findings are shown, and what records of internal topics mean (`cluster.log_dump`).
 """
 
 import re

@@ -9,7 +9,7 @@ Kafka inflates a client's batch to any size. Here a batch that inflates to more 
 times `max.message.bytes` if that is more, is MESSAGE_TOO_LARGE, and the producer splits it.
 
 Owner: none; these are functions of bytes, settings and the time.
-Not here: sequences of idempotent producers (`producer_state`), and segment sizes (`log`).
+Not here: sequences of idempotent producers (`log.producers.state`), and segment sizes (`log`).
 """
 
 from collections.abc import Iterable, Sequence

@@ -4,7 +4,7 @@ Owner: each clock's leaf locks guard its offsets and its listeners.
 Invariants: `monotonic_ms` never goes back and never stands still; a jump wakes every waiter, so no
 wait outlives its deadline, even when the jump comes between reading the clock and waiting.
 Not here: timers (`purgatory.timer`) and periodic work (`runtime.scheduler`), which use a clock; how
-records age on a clock that was moved (`log.record_ages`).
+records age on a clock that was moved (`log.files.record_ages`).
 """
 
 import math

@@ -5,7 +5,7 @@ that. For version 2 the leader adds it. Either way the log accepts no batch of a
 the coordinator knows it to be open.
 
 Owner: none. Pending work lives in callbacks, which run on the `coordinator` loop, a channel or the
-background thread; the log settles the race with markers (`log.verification`).
+background thread; the log settles the race with markers (`log.producers.verification`).
 Invariants: nothing blocks; `on_done` is called once, with an error for each partition that must
 not be written.
 Not here: the error codes that each kind of client understands (`handlers`).

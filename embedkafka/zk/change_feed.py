@@ -4,7 +4,7 @@ Owner: the background thread reads; `last_number` is its own.
 Invariants: a watch on the folder is set whenever there is a session. Every notification is read at
 least once; those made while the store was unreachable, when it returns. Old notifications are
 purged, all but the newest. A broker that was away sees a gap in their numbers, and calls `on_gap`.
-Not here: what a notification means (`on_change`).
+Not here: what a notification means, which `on_change` decides.
 """
 
 import logging

@@ -6,7 +6,7 @@ is read before and after the logs are copied: if a leader or an in-sync set chan
 copies could contradict it, and are made again.
 
 Owner: the thread that takes and restores them, one at a time.
-Invariants: a snapshot never changes (see `log.copies`) and can be restored many times.
+Invariants: a snapshot never changes (see `log.files.copies`) and can be restored many times.
 Not here: how logs are copied (`log`), how brokers start (`brokers`).
 """
 

@@ -13,7 +13,7 @@ Owner: the thread that takes the steps of `clean` owns that pass; several passes
 lets one thread at a time write a checkpoint file: a topic may be deleted during a compaction.
 Invariants: segments are read without the log's lock and replaced under it, and only if they have
 not changed; a failed log stays unchanged and is not tried again.
-Not here: which records stay (`compaction`), and threads (`cleaner_threads`).
+Not here: which records stay (`compaction`), and threads (`threads`).
 """
 
 import logging

@@ -7,8 +7,8 @@ loading rebuilds it.
 Owner: `Log._lock`.
 Invariants: `check` changes nothing; `commit` applies its result once the batches are in the log.
 `_ongoing` is in the order of first offsets.
-Not here: the rules for one producer (`producer_entry`), the snapshot's format
-(`producer_snapshot`), reading batches back (`loader`).
+Not here: the rules for one producer (`entry`), the snapshot's format
+(`snapshot`), reading batches back (`loader`).
 """
 
 import logging
