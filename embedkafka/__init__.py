@@ -14,50 +14,59 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.access.acls import Acls
-    from embedkafka.cluster.access.logins import Logins
-    from embedkafka.cluster.access.security import Security
-    from embedkafka.cluster.broker_handle import BrokerHandle
-    from embedkafka.cluster.clients.group_status import GroupMember, GroupStatus
-    from embedkafka.cluster.clients.message import Message
-    from embedkafka.cluster.clients.topic import Topic
-    from embedkafka.cluster.cluster_state import PartitionStatus
-    from embedkafka.cluster.config import ClusterConfig, TopicSpec
-    from embedkafka.cluster.embedded import EmbeddedKafka
-    from embedkafka.cluster.lifecycle.lifecycle import BrokerState
-    from embedkafka.cluster.reports.followers import FollowerStatus
-    from embedkafka.cluster.reports.metrics import Metric, Metrics
-    from embedkafka.cluster.reports.waits import WaitingRequest
-    from embedkafka.cluster.request_log import Mark, SeenRequest
-    from embedkafka.cluster.restoring.snapshot import Snapshot
-    from embedkafka.cluster.test_case import EmbeddedKafkaTestCase
-    from embedkafka.controller.event_log import ControllerEvent
-    from embedkafka.controller.state_change_log import StateChange
-    from embedkafka.faults.disk import Disk
-    from embedkafka.faults.injection import Faults, RequestFilter
-    from embedkafka.faults.links import LinkFault
-    from embedkafka.faults.plans import FaultPlan, FaultStep
-    from embedkafka.faults.request_faults import Fault
-    from embedkafka.page.server import PageServer
-    from embedkafka.protocol.api_keys import ApiKey
-    from embedkafka.protocol.errors import ErrorCode
-    from embedkafka.runtime.clock import Frozen, SystemClock
-    from embedkafka.runtime.failures import (
-        AwaitTimeout,
-        BackgroundFailure,
-        ClusterClosed,
-        ConfigError,
-        ConfigWarning,
-        DirectoryInUse,
-        EmbedKafkaError,
-        InvalidArgument,
-        QueryFailed,
-        UndecodableMessage,
-    )
-    from embedkafka.runtime.ids import TopicPartition
-    from embedkafka.security.acl.acls import Acl, PatternType, PermissionType, ResourcePattern
-    from embedkafka.security.acl.authorizer import Refusal
-    from embedkafka.security.acl.operations import AclOperation, ResourceType
+    from embedkafka.cluster.access.acls import Acls as Acls
+    from embedkafka.cluster.access.logins import Logins as Logins
+    from embedkafka.cluster.access.security import Security as Security
+    from embedkafka.cluster.broker_handle import BrokerHandle as BrokerHandle
+    from embedkafka.cluster.clients.group_status import GroupMember as GroupMember
+    from embedkafka.cluster.clients.group_status import GroupStatus as GroupStatus
+    from embedkafka.cluster.clients.message import Message as Message
+    from embedkafka.cluster.clients.topic import Topic as Topic
+    from embedkafka.cluster.cluster_state import PartitionStatus as PartitionStatus
+    from embedkafka.cluster.config import ClusterConfig as ClusterConfig
+    from embedkafka.cluster.config import TopicSpec as TopicSpec
+    from embedkafka.cluster.embedded import EmbeddedKafka as EmbeddedKafka
+    from embedkafka.cluster.lifecycle.lifecycle import BrokerState as BrokerState
+    from embedkafka.cluster.reports.followers import FollowerStatus as FollowerStatus
+    from embedkafka.cluster.reports.metrics import Metric as Metric
+    from embedkafka.cluster.reports.metrics import Metrics as Metrics
+    from embedkafka.cluster.reports.waits import WaitingRequest as WaitingRequest
+    from embedkafka.cluster.request_log import Mark as Mark
+    from embedkafka.cluster.request_log import SeenRequest as SeenRequest
+    from embedkafka.cluster.restoring.snapshot import Snapshot as Snapshot
+    from embedkafka.cluster.test_case import EmbeddedKafkaTestCase as EmbeddedKafkaTestCase
+    from embedkafka.controller.event_log import ControllerEvent as ControllerEvent
+    from embedkafka.controller.state_change_log import StateChange as StateChange
+    from embedkafka.faults.disk import Disk as Disk
+    from embedkafka.faults.injection import Faults as Faults
+    from embedkafka.faults.injection import RequestFilter as RequestFilter
+    from embedkafka.faults.links import LinkFault as LinkFault
+    from embedkafka.faults.plans import FaultPlan as FaultPlan
+    from embedkafka.faults.plans import FaultStep as FaultStep
+    from embedkafka.faults.request_faults import Fault as Fault
+    from embedkafka.page.server import PageServer as PageServer
+    from embedkafka.protocol.api_keys import ApiKey as ApiKey
+    from embedkafka.protocol.errors import ErrorCode as ErrorCode
+    from embedkafka.runtime.clock import Frozen as Frozen
+    from embedkafka.runtime.clock import SystemClock as SystemClock
+    from embedkafka.runtime.failures import AwaitTimeout as AwaitTimeout
+    from embedkafka.runtime.failures import BackgroundFailure as BackgroundFailure
+    from embedkafka.runtime.failures import ClusterClosed as ClusterClosed
+    from embedkafka.runtime.failures import ConfigError as ConfigError
+    from embedkafka.runtime.failures import ConfigWarning as ConfigWarning
+    from embedkafka.runtime.failures import DirectoryInUse as DirectoryInUse
+    from embedkafka.runtime.failures import EmbedKafkaError as EmbedKafkaError
+    from embedkafka.runtime.failures import InvalidArgument as InvalidArgument
+    from embedkafka.runtime.failures import QueryFailed as QueryFailed
+    from embedkafka.runtime.failures import UndecodableMessage as UndecodableMessage
+    from embedkafka.runtime.ids import TopicPartition as TopicPartition
+    from embedkafka.security.acl.acls import Acl as Acl
+    from embedkafka.security.acl.acls import PatternType as PatternType
+    from embedkafka.security.acl.acls import PermissionType as PermissionType
+    from embedkafka.security.acl.acls import ResourcePattern as ResourcePattern
+    from embedkafka.security.acl.authorizer import Refusal as Refusal
+    from embedkafka.security.acl.operations import AclOperation as AclOperation
+    from embedkafka.security.acl.operations import ResourceType as ResourceType
 
 _HOMES = {
     "Acl": "security.acl.acls",
@@ -115,61 +124,7 @@ _HOMES = {
     "WaitingRequest": "cluster.reports.waits",
 }
 
-__all__ = [
-    "Acl",
-    "AclOperation",
-    "Acls",
-    "ApiKey",
-    "AwaitTimeout",
-    "BackgroundFailure",
-    "BrokerHandle",
-    "BrokerState",
-    "ClusterClosed",
-    "ClusterConfig",
-    "ConfigError",
-    "ConfigWarning",
-    "ControllerEvent",
-    "DirectoryInUse",
-    "Disk",
-    "EmbedKafkaError",
-    "EmbeddedKafka",
-    "EmbeddedKafkaTestCase",
-    "ErrorCode",
-    "Fault",
-    "FaultPlan",
-    "FaultStep",
-    "Faults",
-    "FollowerStatus",
-    "Frozen",
-    "GroupMember",
-    "GroupStatus",
-    "InvalidArgument",
-    "LinkFault",
-    "Logins",
-    "Mark",
-    "Message",
-    "Metric",
-    "Metrics",
-    "PageServer",
-    "PartitionStatus",
-    "PatternType",
-    "PermissionType",
-    "QueryFailed",
-    "Refusal",
-    "RequestFilter",
-    "ResourcePattern",
-    "ResourceType",
-    "Security",
-    "SeenRequest",
-    "Snapshot",
-    "StateChange",
-    "SystemClock",
-    "Topic",
-    "TopicPartition",
-    "TopicSpec",
-    "UndecodableMessage",
-    "WaitingRequest",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -9,13 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedkafka.explore.exploration import explore
-    from embedkafka.explore.explored import Explored
-    from embedkafka.explore.inputs import Input
-    from embedkafka.explore.options import Options
-    from embedkafka.explore.outputs import all_records, files, latest_by, latest_by_key, rows, table
-    from embedkafka.explore.refutation import Refuted
-    from embedkafka.explore.script_job import Script
+    from embedkafka.explore.exploration import explore as explore
+    from embedkafka.explore.explored import Explored as Explored
+    from embedkafka.explore.inputs import Input as Input
+    from embedkafka.explore.options import Options as Options
+    from embedkafka.explore.outputs import all_records as all_records
+    from embedkafka.explore.outputs import files as files
+    from embedkafka.explore.outputs import latest_by as latest_by
+    from embedkafka.explore.outputs import latest_by_key as latest_by_key
+    from embedkafka.explore.outputs import rows as rows
+    from embedkafka.explore.outputs import table as table
+    from embedkafka.explore.refutation import Refuted as Refuted
+    from embedkafka.explore.script_job import Script as Script
 
 _HOMES = {
     "Explored": "explored",
@@ -32,20 +37,7 @@ _HOMES = {
     "table": "outputs",
 }
 
-__all__ = [
-    "Explored",
-    "Input",
-    "Options",
-    "Refuted",
-    "Script",
-    "all_records",
-    "explore",
-    "files",
-    "latest_by",
-    "latest_by_key",
-    "rows",
-    "table",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -9,14 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedkafka.spark.assertions import assert_stream, assert_topic_equals, latest_by_key
-    from embedkafka.spark.delivery.audit import assert_delivered, audit
-    from embedkafka.spark.queries import crash_between_write_and_commit, drain, restart
-    from embedkafka.spark.report import progress
-    from embedkafka.spark.scripts.inside import ScriptFailed
-    from embedkafka.spark.scripts.running import RunningScript, run_script
-    from embedkafka.spark.session import local_session
-    from embedkafka.spark.triggers import immediate_triggers
+    from embedkafka.spark.assertions import assert_stream as assert_stream
+    from embedkafka.spark.assertions import assert_topic_equals as assert_topic_equals
+    from embedkafka.spark.assertions import latest_by_key as latest_by_key
+    from embedkafka.spark.delivery.audit import assert_delivered as assert_delivered
+    from embedkafka.spark.delivery.audit import audit as audit
+    from embedkafka.spark.queries import (
+        crash_between_write_and_commit as crash_between_write_and_commit,
+    )
+    from embedkafka.spark.queries import drain as drain
+    from embedkafka.spark.queries import restart as restart
+    from embedkafka.spark.report import progress as progress
+    from embedkafka.spark.scripts.inside import ScriptFailed as ScriptFailed
+    from embedkafka.spark.scripts.running import RunningScript as RunningScript
+    from embedkafka.spark.scripts.running import run_script as run_script
+    from embedkafka.spark.session import local_session as local_session
+    from embedkafka.spark.triggers import immediate_triggers as immediate_triggers
 
 _HOMES = {
     "RunningScript": "scripts.running",
@@ -35,22 +43,7 @@ _HOMES = {
     "run_script": "scripts.running",
 }
 
-__all__ = [
-    "RunningScript",
-    "ScriptFailed",
-    "assert_delivered",
-    "assert_stream",
-    "assert_topic_equals",
-    "audit",
-    "crash_between_write_and_commit",
-    "drain",
-    "immediate_triggers",
-    "latest_by_key",
-    "local_session",
-    "progress",
-    "restart",
-    "run_script",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -1,5 +1,6 @@
 """The public names of `embedkafka`: complete, documented, and quick to import."""
 
+import ast
 import inspect
 import re
 import subprocess
@@ -10,6 +11,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import embedkafka
+import embedkafka.explore
+import embedkafka.spark
 
 CLASSES = [getattr(embedkafka, name) for name in embedkafka.__all__]
 #: Types in annotations whose modules are not imported for that.
@@ -22,8 +25,22 @@ ELSEWHERE = {
 MADE_BY_USERS = {embedkafka.EmbeddedKafka, embedkafka.ClusterConfig, embedkafka.TopicSpec}
 
 
+@pytest.mark.parametrize("package", [embedkafka, embedkafka.explore, embedkafka.spark])
+def test_type_checkers_find_each_name_where_it_is_imported_from(package: Any) -> None:
+    source = ast.parse(inspect.getsource(package))
+    checked = {
+        f"{name.asname} in {imported.module}"
+        for block in source.body
+        if isinstance(block, ast.If)
+        for imported in block.body
+        if isinstance(imported, ast.ImportFrom)
+        for name in imported.names
+    }
+    homes = package._HOMES.items()
+    assert checked == {f"{name} in {package.__name__}.{home}" for name, home in homes}
+
+
 def test_every_public_name_can_be_had() -> None:
-    assert set(embedkafka.__all__) == set(embedkafka._HOMES)
     for name in embedkafka.__all__:
         assert getattr(embedkafka, name).__name__ == name
 
