@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
@@ -25,6 +25,8 @@ from embedkafka.spark import (
     restart,
     run_script,
 )
+
+TIMEOUT_S = 30
 
 TOTALS = """
     import argparse
@@ -161,7 +163,7 @@ def test_a_script_runs_as_it_is_and_goes_on_from_its_checkpoints(
         f"checkpointLocation /var/lib/jobs/totals -> {root}/var/lib/jobs/totals",
         f"checkpointLocation checkpoints/archive -> {root}/checkpoints/archive",
         f"path s3a://lake/orders -> {root}/lake/orders",
-        "signal handler SIGTERM -> ignored",
+        "signal handler SIGTERM -> called at the end of the test",
     ]
     assert (sys.argv, sys.path, dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
     assert "common" not in sys.modules
@@ -317,6 +319,160 @@ def test_a_function_of_batches_runs_to_its_end(
     assert seen == [["--all", "1"], 1, 3]
     assert script.path("/out/numbers") == tmp_path / "test/out/numbers"
     assert len(script) == 0
+
+
+OLD_STYLE = """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    sc = SparkContext(conf=SparkConf().setAppName("old"))
+    spark = SparkSession(sc)
+    spark.conf.set("spark.sql.shuffle.partitions", 3)
+    orders = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "localhost:9092")
+    orders = orders.option("subscribe", "orders").option("startingOffsets", "earliest").load()
+    orders.writeStream.format("memory").queryName("old").start()
+    SparkSession.builder.getOrCreate().streams.awaitAnyTermination()
+    sc.stop()
+"""
+
+
+def test_a_session_may_be_built_as_it_was_before_spark_2_or_come_from_the_test(
+    kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    orders = kafka.topic("orders")
+    orders.send("one")
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    with running(write(OLD_STYLE), kafka, spark, tmp_path) as script:
+        drain(script.query)
+        assert script.spark.table("old").count() == 1
+        assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
+    assert "SparkContext of its own -> that of the test's Spark" in script.describe()
+    assert spark.range(2).count() == 2
+
+    def main(session: SparkSession) -> None:
+        servers = {"kafka.bootstrap.servers": "b:1", "startingOffsets": "earliest"}
+        frame = session.readStream.format("kafka").options(subscribe="orders", **servers).load()
+        frame.writeStream.format("memory").queryName("given").start().awaitTermination()
+
+    with running(lambda: main(spark), kafka, spark, tmp_path) as script:
+        drain(script.query)
+        assert script.spark.table("given").count() == 1
+    assert spark.streams.active == []
+
+
+THREADS = """
+    import signal
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    pool = ThreadPoolExecutor(4)
+
+    def start(name):
+        return frame.writeStream.format("memory").queryName(name).start()
+
+    queries = list(pool.map(start, ["first", "second"]))
+    threading.Thread(target=queries[0].awaitTermination).start()
+    stop.wait()
+    print("stopped", [query.isActive for query in queries])
+"""
+
+
+def test_a_script_with_threads_waits_and_ends(
+    kafka: EmbeddedKafka,
+    spark: SparkSession,
+    tmp_path: Path,
+    write: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kafka.topic("orders")
+    path = write(dedent(STREAM) + dedent(THREADS))
+    with running(path, kafka, spark, tmp_path, timeout_s=TIMEOUT_S) as script:
+        assert len(script.await_rest()) == 2
+    assert capsys.readouterr().out == "stopped [False, False]\n"
+
+
+CONSUMERS = {
+    "confluent-kafka": """
+        import signal
+        from confluent_kafka import Consumer, Producer
+
+        is_over = False
+
+        def end(*_):
+            global is_over
+            is_over = True
+
+        signal.signal(signal.SIGINT, end)
+        consumer = Consumer({**SERVERS, "group.id": "copies", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["orders"])
+        while not is_over:
+            message = consumer.poll(60)
+            if message is not None:
+                copy(message.value())
+    """,
+    "confluent-kafka, many": """
+        from confluent_kafka import Consumer
+
+        consumer = Consumer({**SERVERS, "group.id": "copies", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["orders"])
+        while True:
+            for message in consumer.consume(10):
+                copy(message.value())
+    """,
+    "confluent-kafka, deserializing": """
+        from confluent_kafka import DeserializingConsumer
+
+        consumer = DeserializingConsumer(
+            {**SERVERS, "group.id": "copies", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["orders"])
+        while True:
+            message = consumer.poll()
+            if message is not None:
+                copy(message.value())
+    """,
+    "kafka-python": """
+        from kafka import KafkaConsumer
+
+        consumer = KafkaConsumer("orders", auto_offset_reset="earliest")
+        for message in consumer:
+            copy(message.value)
+    """,
+}
+COPY = """
+    from confluent_kafka import SerializingProducer
+    SERVERS = {"bootstrap.servers": "localhost:9092"}
+    producer = SerializingProducer(SERVERS)
+
+    def copy(value):
+        producer.produce("copies", value=value)
+        producer.flush()
+
+    try:
+        CONSUMER
+    finally:
+        print("closed")
+"""
+
+
+@pytest.mark.parametrize("job", CONSUMERS.values(), ids=CONSUMERS)
+def test_a_script_that_waits_for_records_itself_ends_with_the_test(
+    kafka: EmbeddedKafka,
+    spark: SparkSession,
+    tmp_path: Path,
+    write: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    job: str,
+) -> None:
+    orders, copies = kafka.topic("orders"), kafka.topic("copies")
+    orders.send("one")
+    path = write(dedent(COPY).replace("    CONSUMER", indent(dedent(job), "    ")))
+    with running(path, kafka, spark, tmp_path) as script:
+        assert copies.read(1)[0].text == "one"
+    assert script.position() == "it has ended"
+    assert capsys.readouterr().out == "closed\n"
 
 
 EXPLORED = """

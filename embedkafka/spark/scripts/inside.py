@@ -1,19 +1,27 @@
 """A script from the inside: what the functions call that are replaced for it.
 
 Owner: the script's threads. The test's thread calls `on_stopped_by_test`, `on_failure_told` and
-`release`, and reads; lists are appended to in one step.
+`terminate`, and reads; lists are appended to in one step.
 Not here: what a test does with a script (`running`).
 """
 
+import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as pool_threads
+from contextlib import suppress
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark.execution import find_execution
+from embedkafka.spark.scripts.client_patches import close_client
 from embedkafka.spark.scripts.membership import acting_for, running_scripts
 from embedkafka.spark.scripts.programs import Program
 from embedkafka.spark.scripts.redirections import DEFAULT_CHECKPOINTS, Redirections
@@ -24,8 +32,22 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.05
 """How often a wait looks at the queries; nothing announces their end to Python."""
+_DAEMON_S: Final = 1.0
 _LAUNCH_ONLY: Final = ("spark.master", "spark.app.name", "spark.remote", "spark.api.mode")
 _IGNORED: Final = "ignored: Spark runs already"
+_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+"""What ends the process of a script; the first that it has a handler for."""
+
+
+def _blocking_code() -> frozenset[CodeType]:
+    """Where a thread waits for others: the innermost frames in Python."""
+    functions: list[Any] = [threading.Condition.wait, threading.Thread.join]
+    for owner, name in ((threading.Thread, "_wait_for_tstate_lock"), (pool_threads, "_worker")):
+        functions += [getattr(owner, name)] if hasattr(owner, name) else []
+    return frozenset(each.__code__ for each in functions)
+
+
+_BLOCKING: Final = _blocking_code()
 
 
 class ScriptFailed(EmbedKafkaError):
@@ -48,6 +70,8 @@ class StartedQuery:
     """Its name, or what it writes to."""
     sink: str
     checkpoint: str | None
+    session: "SparkSession"
+    """The script's own, or one that the test has handed to it."""
 
 
 class ScriptInside:
@@ -68,6 +92,10 @@ class ScriptInside:
         self.environment: dict[str, str | None] = dict(environment)
         self.threads: list[threading.Thread] = []
         """Those that a process waits for at its end."""
+        self.daemons: list[threading.Thread] = []
+        self.pools: list[ThreadPoolExecutor] = []
+        self.handlers: dict[int, Any] = {}
+        """Those of signals. Any: functions, numbers, or None."""
         self.at_exit: list[Callable[[], object]] = []
         self.session: SparkSession | None = None
         self.started: list[StartedQuery] = []
@@ -80,6 +108,8 @@ class ScriptInside:
         self._new_session = new_session
         self._taken: set[str] = set()
         self._forgotten: set[str] = set()
+        self._clients: WeakSet[Any] = WeakSet()
+        self._listeners: list[tuple[Any, Any]] = []
         self._confs: dict[str, str | None] = {}
         self._is_stopping = False
         self._released = threading.Event()
@@ -101,11 +131,29 @@ class ScriptInside:
                 self.failure = error
             self._end()
 
-    def release(self) -> None:
-        """Stops the queries and lets the script's waits return; it can start no more."""
+    def terminate(self) -> None:
+        """Ends the script as a signal ends its process: its handler is called, its waits return."""
         self._is_stopping = True
         self.stop_queries()
-        self._released.set()
+        if not self.has_ended.is_set():
+            self._call_handler()
+        self._release()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the script has ended, or waits, as do all of its threads."""
+        if self.is_waiting.is_set() or self.has_ended.is_set():
+            return True
+        queries = [each.query for each in self.started]
+        if not queries or self._are_ending(queries):
+            return False
+        frames = sys._current_frames()
+        threads = [self._thread, *self.threads, *self.daemons]
+        return all(
+            _is_blocked(frames.get(thread.ident or 0))
+            for thread in threads
+            if thread is not None and (thread.is_alive() or thread.ident is None)
+        )
 
     # -- the session
 
@@ -133,21 +181,15 @@ class ScriptInside:
             return
         for script in running_scripts():
             for other in script.started:
-                if checkpoint == other.checkpoint and script.runs(other):
+                if checkpoint == other.checkpoint and _find_running(other) is not None:
                     raise ConfigError(
                         f"the checkpoint {checkpoint} is in use by the query {other.label} of "
                         f"{script.program.name}, and two queries cannot share one: give each its "
                         "own, or stop the other one first"
                     )
 
-    def runs(self, started: StartedQuery) -> bool:
-        """Whether the query runs, or the test has restarted it."""
-        assert self.session is not None, "a query has a session"
-        with acting_for(None):
-            return self.session.streams.get(str(started.query.id)) is not None
-
     def on_started(
-        self, query: Any, *, name: str | None, sink: str, checkpoint: str | None
+        self, query: Any, *, name: str | None, sink: str, checkpoint: str | None, session: Any
     ) -> None:
         label = name or sink
         run = str(query.runId)
@@ -157,16 +199,22 @@ class ScriptInside:
             label=self._free(label),
             sink=sink,
             checkpoint=checkpoint,
+            session=session,
         )
         self.started.append(started)
-        if checkpoint is None and self._default_checkpoints() is None:
+        if checkpoint is None and _default_checkpoints(session) is None:
             self.redirections.note(
                 "checkpoint of query", label, "none is named: a restart starts over"
             )
         self.has_begun.set()
 
-    def on_client(self) -> None:
+    def on_client(self, client: Any) -> None:
+        self._clients.add(client)
         self.has_begun.set()
+
+    def on_listener(self, manager: Any, listener: Any) -> None:
+        """A session that outlives the script must not keep it."""
+        self._listeners.append((manager, listener))
 
     def on_stopped_by_test(self, query: Any) -> None:
         """The test stops a query, to restart it for instance: the script's wait goes on."""
@@ -216,14 +264,25 @@ class ScriptInside:
             self._settle([each.query for each in self.started])
         self._released.wait(seconds)
 
+    def await_records(self, look: Callable[[float], Any], timeout_s: float) -> Any:
+        """What a consumer finds, looking for so many seconds; the end of the test ends the script.
+
+        A negative time has no end. Any: records, of any client.
+        """
+        deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
+        while True:
+            if self._released.is_set():
+                raise _JobEnded(0)
+            left_s = (deadline_ms - REAL_TIME.monotonic_ms()) / 1000
+            found = look(min(LOOK_S, max(0.0, left_s)) if timeout_s >= 0 else LOOK_S)
+            if not (found is None or found in ([], {})) or (timeout_s >= 0 and left_s <= LOOK_S):
+                return found
+
     def stop_queries(self) -> None:
         """Stops what the script has started, also what the test has restarted."""
-        if self.session is None:
-            return
-        ids = {str(each.query.id) for each in self.started}
-        with acting_for(None):
-            for query in [*(each.query for each in self.started), *self.session.streams.active]:
-                if query.isActive and str(query.id) in ids:
+        for each in list(self.started):
+            if (query := _find_running(each)) is not None:
+                with acting_for(None):
                     query.stop()
 
     def _settle(self, queries: Sequence[Any]) -> None:
@@ -231,29 +290,62 @@ class ScriptInside:
         if threading.current_thread() is not self._thread:
             return
         self.has_begun.set()
-        executions = [find_execution(query) for query in queries if query.isActive]
-        is_ending = all(each and each.ends_by_itself for each in executions)
-        if not queries or not is_ending:
+        if not queries or not self._are_ending(queries):
             self.is_waiting.set()
+
+    def _are_ending(self, queries: Sequence[Any]) -> bool:
+        """Whether all of them end by themselves, if they have not yet."""
+        executions = [find_execution(query) for query in queries if query.isActive]
+        return all(each and each.ends_by_itself for each in executions)
 
     # -- the end
 
     def _end(self) -> None:
         """What the end of its process does: its threads end, its hooks run, its queries stop."""
         try:
+            for pool in self.pools:
+                pool.shutdown(wait=False)
             if self.failure is None and self.threads:
                 self.is_waiting.set()
                 for thread in self.threads:
                     thread.join()
             self._run_hooks()
-            self.release()
-            self._restore_confs()
+            self._release()
+            self._close_clients()
+            self._restore_session()
         except Exception as error:
             self.failure = self.failure or error
         finally:
             self.has_ended.set()
             self.is_waiting.set()
             self.has_begun.set()
+
+    def _release(self) -> None:
+        """Stops the queries and lets the script's waits return; it can start no more."""
+        self._is_stopping = True
+        self.stop_queries()
+        self._released.set()
+
+    def _close_clients(self) -> None:
+        """Those that the script left open, unless a thread of its may still use one."""
+        for thread in self.daemons:
+            thread.join(_DAEMON_S)  # most end where they wait
+        if not any(thread.is_alive() for thread in self.daemons):
+            for client in list(self._clients):
+                close_client(client)
+
+    def _call_handler(self) -> None:
+        """In the thread of the test: the script's own may not have waited for anything of ours."""
+        number = next((each for each in _ENDING_SIGNALS if callable(self.handlers.get(each))), None)
+        if number is None:
+            return
+        try:
+            with acting_for(self):
+                self.handlers[number](number, None)
+        except (SystemExit, KeyboardInterrupt):
+            pass  # the script's own thread cannot get it, but it ends in any case
+        except BaseException as error:
+            self.failure = self.failure or error
 
     def _run_hooks(self) -> None:
         """One that fails is shown and does no harm, as at the end of a process."""
@@ -263,11 +355,13 @@ class ScriptInside:
             except BaseException:
                 traceback.print_exc()
 
-    def _restore_confs(self) -> None:
-        if self.session is None:
-            return
+    def _restore_session(self) -> None:
         with acting_for(None):
+            for manager, listener in self._listeners:
+                with suppress(Exception):  # the script may have removed it
+                    manager.removeListener(listener)
             for key, value in self._confs.items():
+                assert self.session is not None, "of its own session"
                 if value is None:
                     self.session.conf.unset(key)
                 else:
@@ -289,13 +383,24 @@ class ScriptInside:
             self._confs.pop(key, None)
             self.redirections.note(key, value, _IGNORED)
 
-    def _default_checkpoints(self) -> str | None:
-        assert self.session is not None, "a query has a session"
-        with acting_for(None):
-            value: str | None = self.session.conf.get(DEFAULT_CHECKPOINTS, None)
-        return value or None
-
     def _free(self, label: str) -> str:
         """The label, or with a number if another query has it already."""
         known = {each.label for each in self.started}
         return label if label not in known else f"{label} ({len(self.started)})"
+
+
+def _find_running(started: StartedQuery) -> Any:
+    """The query, as the script or the test has started it last; None if it does not run."""
+    with acting_for(None):
+        return started.session.streams.get(str(started.query.id))
+
+
+def _default_checkpoints(session: "SparkSession") -> str | None:
+    with acting_for(None):
+        value: str | None = session.conf.get(DEFAULT_CHECKPOINTS, None)
+    return value or None
+
+
+def _is_blocked(frame: FrameType | None) -> bool:
+    """Whether a thread waits for another one, or for the end of the script."""
+    return frame is not None and frame.f_code in _BLOCKING

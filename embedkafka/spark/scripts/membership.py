@@ -77,6 +77,19 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
             setattr(owner, name, before)
 
 
+def diverting(original: Callable[..., Any], inside: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is `inside` for scripts, which gets the script and the original one first."""
+
+    @functools.wraps(original)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        script = current_script()
+        if script is None:
+            return original(*args, **kwargs)
+        return inside(script, original, *args, **kwargs)
+
+    return wrapper
+
+
 @contextmanager
 def diverted(owner: Any, name: str, inside: Callable[..., Any]) -> Iterator[None]:
     """Scripts that call `name` call `inside(script, original, ...)`. Any: see `replaced`.
@@ -88,14 +101,7 @@ def diverted(owner: Any, name: str, inside: Callable[..., Any]) -> Iterator[None
         yield
         return
     original: Any = before.__func__ if isinstance(before, classmethod) else before
-
-    @functools.wraps(original)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        script = current_script()
-        if script is None:
-            return original(*args, **kwargs)
-        return inside(script, original, *args, **kwargs)
-
+    wrapper = diverting(original, inside)
     value = classmethod(wrapper) if isinstance(before, classmethod) else wrapper
     with replaced(owner, name, value):
         yield

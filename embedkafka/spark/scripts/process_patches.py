@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,13 @@ from embedkafka.spark.scripts.membership import acting_for, current_script, dive
 if TYPE_CHECKING:
     from embedkafka.spark.scripts.inside import ScriptInside
 
-_PY4J: Final = "py4j"
+_LIBRARIES: Final = frozenset({"py4j", "kafka"})
+"""Packages whose threads run nothing of a script: py4j's serve every query of the process."""
+_WHEN: Final[dict[int, str]] = {
+    signal.SIGTERM: "called at the end of the test",
+    signal.SIGINT: "called at the end of the test, without one for SIGTERM",
+}
+_NO: Final = "ignored"
 _OF_ANY_OBJECT: Final = frozenset({"__new__", "__getattribute__", "__class_getitem__"})
 
 
@@ -35,7 +42,9 @@ def process_patches() -> Iterator[None]:
         patches.enter_context(diverted(threading.Thread, "__init__", _make_thread))
         patches.enter_context(diverted(threading.Thread, "start", _start_thread))
         patches.enter_context(diverted(time, "sleep", _sleep))
+        patches.enter_context(diverted(ThreadPoolExecutor, "__init__", _make_pool))
         patches.enter_context(diverted(signal, "signal", _set_handler))
+        patches.enter_context(diverted(signal, "pause", _pause))
         patches.enter_context(diverted(atexit, "register", _register))
         yield
 
@@ -132,10 +141,10 @@ def _make_thread(
 
 
 def _start_thread(script: "ScriptInside", native: Any, thread: threading.Thread) -> None:
-    """A thread of the script's. py4j's serve every query of the process."""
+    """A thread of the script's, unless a library has made it for itself."""
     target = getattr(thread, "_target", None)
     makers: Iterable[object] = (type(thread).__module__, getattr(target, "__module__", ""))
-    if not any(str(maker).partition(".")[0] == _PY4J for maker in makers):
+    if not any(str(maker).partition(".")[0] in _LIBRARIES for maker in makers):
         run: Any = thread.run
 
         def run_for_script() -> None:
@@ -143,21 +152,30 @@ def _start_thread(script: "ScriptInside", native: Any, thread: threading.Thread)
                 run()
 
         thread.run = run_for_script  # type: ignore[method-assign]  # of this thread only
-        if not thread.daemon:
-            script.threads.append(thread)
-            thread.daemon = True  # the end of the test run waits for none of them
+        (script.daemons if thread.daemon else script.threads).append(thread)
+        thread.daemon = True  # the end of the test run waits for none of them
     native(thread)
+
+
+def _make_pool(script: "ScriptInside", native: Any, pool: Any, *args: Any, **kw: Any) -> None:
+    native(pool, *args, **kw)
+    script.pools.append(pool)
 
 
 def _sleep(script: "ScriptInside", _native: Any, seconds: float) -> None:
     script.sleep(seconds)
 
 
+def _pause(script: "ScriptInside", _native: Any) -> None:
+    script.sleep(threading.TIMEOUT_MAX)
+
+
 def _set_handler(script: "ScriptInside", _native: Any, number: int, handler: object) -> object:
     """Only the main thread can have handlers, and they would stay."""
-    name = signal.Signals(number).name
-    script.redirections.note("signal handler", name, "ignored")
-    return signal.getsignal(number)
+    before = script.handlers.get(number, signal.getsignal(number))
+    script.handlers[number] = handler
+    script.redirections.note("signal handler", signal.Signals(number).name, _WHEN.get(number, _NO))
+    return before
 
 
 def _register(script: "ScriptInside", _native: Any, function: Any, *args: Any, **kw: Any) -> Any:

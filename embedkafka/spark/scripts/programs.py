@@ -4,6 +4,7 @@ Owner: none. Nothing of it runs before the caller calls `Program.run`.
 """
 
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
@@ -96,9 +97,19 @@ def _namespace(file: str | None, spec: ModuleSpec | None) -> dict[str, object]:
 
 
 def _function(main: Callable[[], object]) -> Program:
+    name = str(getattr(main, "__qualname__", main))
+    try:
+        inspect.signature(main).bind()
+    except TypeError as error:
+        raise ConfigError(
+            f"{name} cannot be called without arguments ({error}): give it some with "
+            f'`lambda: {name.rpartition(".")[2]}(["--since", "1"])`'
+        ) from error
+    except ValueError:  # a function in C may not tell
+        pass
     code = getattr(main, "__code__", None)
     return Program(
-        name=str(getattr(main, "__qualname__", main)),
+        name=name,
         file=None if code is None else code.co_filename,
         folder=None,
         run=main,

@@ -161,7 +161,7 @@ class RunningScript:
             raise ConfigError(f"a query has a name or a number, not {shown(which)}")
         deadline_ms = self._deadline_ms()
         while True:
-            is_settled = self._is_settled()
+            is_settled = self._inside.is_settled
             self.check()
             if (found := self._find(which)) is not None:
                 return found
@@ -207,7 +207,7 @@ class RunningScript:
         """All queries by name, once the script waits for them or has ended."""
         __tracebackhide__ = True
         deadline_ms = self._deadline_ms()
-        while not self._is_settled() and REAL_TIME.monotonic_ms() < deadline_ms:
+        while not self._inside.is_settled and REAL_TIME.monotonic_ms() < deadline_ms:
             self._inside.has_ended.wait(LOOK_S)
         self.check()
         return {each.label: each.query for each in self._inside.started}
@@ -215,9 +215,11 @@ class RunningScript:
     @property
     def spark(self) -> "SparkSession":
         """The session of the script, which has its views and tables in memory."""
-        if self._inside.session is None:
-            raise ConfigError(f"{self.name} has not built its session; {self.position()}")
-        return self._inside.session
+        if self._inside.session is not None:
+            return self._inside.session
+        if self._inside.started:
+            return self._inside.started[0].session
+        raise ConfigError(f"{self.name} has not built its session; {self.position()}")
 
     @property
     def redirected(self) -> tuple[Redirected, ...]:
@@ -258,7 +260,7 @@ class RunningScript:
         if self._inside not in running_scripts():
             return
         try:
-            self._inside.release()
+            self._inside.terminate()
             self._await(
                 self._inside.has_ended, "has not ended although its queries were stopped", _STOP_S
             )
@@ -328,7 +330,11 @@ class RunningScript:
         Returns:
             The queries that run.
         """
-        self._await(self._inside.is_waiting, "does not wait for its queries")
+        deadline_ms = self._deadline_ms()
+        while not self._inside.is_settled:
+            if REAL_TIME.monotonic_ms() > deadline_ms:
+                raise self._too_slow("does not wait for its queries", self._timeout_s)
+            self._inside.is_waiting.wait(LOOK_S)
         self.check()
         return [each.query for each in self._inside.started if each.query.isActive]
 
@@ -352,9 +358,6 @@ class RunningScript:
         is_querys = type(self._inside.failure).__name__ == "StreamingQueryException"
         return is_querys and self._inside.is_failure_told
 
-    def _is_settled(self) -> bool:
-        return self._inside.is_waiting.is_set() or self._inside.has_ended.is_set()
-
     def _find(self, which: str | int) -> "StreamingQuery | None":
         started = list(self._inside.started)
         if isinstance(which, int):
@@ -374,7 +377,10 @@ class RunningScript:
         __tracebackhide__ = True
         seconds = self._timeout_s if timeout_s is None else timeout_s
         if not event.wait(seconds):
-            raise AwaitTimeout(f"{self.name} {lack} in {seconds:g} s; {self.position()}")
+            raise self._too_slow(lack, seconds)
+
+    def _too_slow(self, lack: str, seconds: float) -> AwaitTimeout:
+        return AwaitTimeout(f"{self.name} {lack} in {seconds:g} s; {self.position()}")
 
 
 def recent_scripts() -> tuple[RunningScript, ...]:

@@ -7,6 +7,7 @@ reads, writes or starts, for only then is its format known.
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -65,12 +66,15 @@ def _replacements() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     from pyspark.sql.streaming.query import StreamingQueryManager
 
     yield SparkSession.Builder, "getOrCreate", _get_or_create
+    yield SparkSession, "__init__", _make_session
+    yield SparkContext, "__init__", _make_context
     yield SparkSession, "getActiveSession", lambda script, native, cls: script.session
     yield SparkSession, "createDataFrame", _create_frame
     yield SparkSession, "stop", _stop_session
     yield SparkContext, "stop", _stop_session
     yield SparkContext, "setLogLevel", _set_log_level
     yield RuntimeConfig, "set", _set_conf
+    yield StreamingQueryManager, "addListener", _add_listener
     yield StreamingQueryManager, "awaitAnyTermination", _await_any
     yield StreamingQueryManager, "resetTerminated", lambda script, native, manager: script.reset()
     for owner in (DataFrameReader, DataStreamReader, DataFrameWriter, DataStreamWriter):
@@ -93,6 +97,37 @@ def _replacements() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
 
 def _get_or_create(script: "ScriptInside", _native: Native, builder: Any) -> Any:
     return script.get_session(builder._options)
+
+
+def _make_session(
+    script: "ScriptInside",
+    native: Native,
+    session: Any,
+    sparkContext: Any,
+    jsparkSession: Any = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """`SparkSession(sc)`, as jobs for Spark 1 and 2 have it, is the script's session too."""
+    if jsparkSession is None:
+        jsparkSession = script.get_session(options)._jsparkSession
+    native(session, sparkContext, jsparkSession, dict(options))
+
+
+def _make_context(
+    script: "ScriptInside", native: Native, context: Any, *args: Any, **kw: Any
+) -> None:
+    """A second handle on the only one that a JVM can have."""
+    running = type(context)._active_spark_context
+    if running is None:
+        native(context, *args, **kw)
+        return
+    context.__dict__ = running.__dict__
+    script.redirections.note("SparkContext", "of its own", "that of the test's Spark")
+
+
+def _add_listener(script: "ScriptInside", native: Native, manager: Any, listener: Any) -> None:
+    native(manager, listener)
+    script.on_listener(manager, listener)
 
 
 def _create_frame(
@@ -184,7 +219,9 @@ def _start(script: "ScriptInside", native: Native, *args: Any, **kwargs: Any) ->
         name = script.redirections.query_name(given.format, given.name)
         call.rename(name)
     query = call.make(changes)
-    script.on_started(query, name=given.name, sink=sink, checkpoint=checkpoint)
+    script.on_started(
+        query, name=given.name, sink=sink, checkpoint=checkpoint, session=call.session
+    )
     return query
 
 
@@ -204,6 +241,11 @@ class _Call:
         if self.arguments.get("format"):
             self.given.format = str(self.arguments["format"]).lower()
         self.given.add(self.arguments.get("options") or {})
+
+    @property
+    def session(self) -> Any:
+        """That of a query. Any: as PySpark keeps it."""
+        return self._target._spark
 
     def sink(self) -> str:
         """What a query writes to, in the words of the script."""

@@ -5,11 +5,16 @@ import json
 import operator
 import os
 import pickle
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,10 +24,12 @@ from embedkafka.spark.scripts.process_patches import process_patches
 from embedkafka.spark.scripts.programs import require_program
 from embedkafka.spark.scripts.redirections import Redirections
 
+TIMEOUT_S = 30
+
 
 def script(*arguments: str, **environment: str) -> ScriptInside:
     return ScriptInside(
-        require_program(len),
+        require_program(print),
         lambda: None,
         Redirections(directory=Path("/there"), addresses=str),
         arguments=arguments,
@@ -47,16 +54,16 @@ def test_each_script_has_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> N
     one, other = script("--one"), script("--other", "2")
     with running(one, other):
         with acting_for(one):
-            assert sys.argv == ["len", "--one"]
+            assert sys.argv == ["print", "--one"]
             sys.argv.append("more")
             assert sys.argv[1:] == ["--one", "more"]
         with acting_for(other):
             assert (len(sys.argv), sys.argv.pop()) == (3, "2")
-            assert repr(sys.argv) == "['len', '--other']"
-            assert operator.add(["python"], sys.argv) == ["python", "len", "--other"]
+            assert repr(sys.argv) == "['print', '--other']"
+            assert operator.add(["python"], sys.argv) == ["python", "print", "--other"]
             sys.argv += ["more"]
             assert json.loads(json.dumps(sys.argv)) == pickle.loads(pickle.dumps(sys.argv))
-            assert sorted(sys.argv, reverse=True) == ["more", "len", "--other"]
+            assert sorted(sys.argv, reverse=True) == ["print", "more", "--other"]
         assert isinstance(sys.argv, list)
         assert json.dumps(sys.argv) == '["pytest", "-q"]'
         with acting_for(one):
@@ -115,9 +122,112 @@ def test_a_hook_for_the_end_of_the_process_runs_at_the_end_of_the_script(
 def test_the_end_of_the_test_ends_sleeps() -> None:
     ours = script()
     with running(ours), acting_for(ours):
-        ours.release()
+        ours.terminate()
         with pytest.raises(SystemExit):
             time.sleep(3600)
+        with pytest.raises(SystemExit):
+            signal.pause()
+
+
+def test_the_end_of_the_test_calls_the_handler_of_a_signal() -> None:
+    called: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        called.append(number)
+        sys.exit(0)
+
+    first, second, third = script(), script(), script()
+    with running(first, second, third):
+        with acting_for(first):
+            assert signal.signal(signal.SIGINT, note) is signal.getsignal(signal.SIGINT)
+            signal.signal(signal.SIGTERM, note)
+            assert signal.signal(signal.SIGTERM, note) is note
+            signal.signal(signal.SIGHUP, note)
+        first.terminate()
+        assert called == [signal.SIGTERM]
+        with acting_for(second):
+            signal.signal(signal.SIGINT, note)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        second.terminate()
+        assert called == [signal.SIGTERM, signal.SIGINT]
+        with acting_for(third):
+            signal.signal(signal.SIGTERM, lambda *_: 1 // 0)
+        third.terminate()
+    assert (first.failure, second.failure) == (None, None)
+    assert isinstance(third.failure, ZeroDivisionError)
+    assert [str(each) for each in first.redirections.found] == [
+        "signal handler SIGINT -> called at the end of the test, without one for SIGTERM",
+        "signal handler SIGTERM -> called at the end of the test",
+        "signal handler SIGHUP -> ignored",
+    ]
+
+
+def test_a_wait_for_records_ends_with_the_test() -> None:
+    ours = script()
+    found: list[object] = [None, [], {}, b""]
+    assert ours.await_records(lambda left_s: found.pop(0), -1) == b""
+    assert ours.await_records(lambda left_s: None, 0) is None
+    asked: list[float] = []
+    assert ours.await_records(lambda left_s: asked.append(left_s), 0.06) is None
+    assert max(asked) <= 0.05
+    ours.terminate()
+    with pytest.raises(SystemExit):
+        ours.await_records(lambda left_s: b"more", -1)
+
+
+def test_threads_of_a_pool_end_with_their_script() -> None:
+    done: list[int] = []
+
+    def main() -> None:
+        pool = ThreadPoolExecutor(2)
+        assert pool.submit(lambda: 7).result() == 7
+        pool.submit(done.append, 1)
+
+    ours = script()
+    ours.program = require_program(main)
+    with running(ours):
+        thread = threading.Thread(target=ours.run, daemon=True)
+        thread.start()
+        thread.join(TIMEOUT_S)
+        assert not thread.is_alive()
+    assert done == [1]
+    assert ours.failure is None
+
+
+@pytest.mark.parametrize("is_daemon", [False, True])
+def test_a_script_has_settled_when_all_of_its_threads_wait(is_daemon: bool) -> None:
+    at_work, may_wait, may_end = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        at_work.set()
+        while not may_wait.is_set():
+            pass
+        may_end.wait()
+
+    def main() -> None:
+        thread = threading.Thread(target=work, daemon=is_daemon)
+        thread.start()
+        query: Any = SimpleNamespace(isActive=True, runId="run", id="id")
+        session = SimpleNamespace(streams=SimpleNamespace(get=lambda id: None))
+        with acting_for(None):
+            ours.on_started(query, name="q", sink="s", checkpoint="c", session=session)
+        thread.join()
+
+    ours = script()
+    ours.program = require_program(main)
+    with running(ours):
+        thread = threading.Thread(target=ours.run, daemon=True)
+        thread.start()
+        assert at_work.wait(TIMEOUT_S)
+        assert not ours.is_settled
+        may_wait.set()
+        while thread.is_alive() and not ours.is_settled:
+            pass
+        assert not ours.has_ended.is_set()
+        may_end.set()
+        thread.join(TIMEOUT_S)
+    assert ours.is_settled
+    assert ours.failure is None
 
 
 def test_nothing_is_replaced_once_the_last_script_has_left() -> None:

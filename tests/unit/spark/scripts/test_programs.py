@@ -33,6 +33,9 @@ def test_a_module_runs_as_python_runs_it(package: Path, capsys: pytest.CaptureFi
     ]
 
 
+def _main(argv: list[str]) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -40,6 +43,7 @@ def test_a_module_runs_as_python_runs_it(package: Path, capsys: pytest.CaptureFi
         ("nightly_jobs.none", r"no module 'nightly_jobs\.none' to run"),
         ("no_such.totals", r"no module 'no_such\.totals': No module named"),
         (7, "script must be a path such as"),
+        (_main, r"_main cannot be called .*'argv'.*: give it some with `lambda: _main\("),
     ],
 )
 def test_what_does_not_exist_is_refused(wrong: object, said: str, package: Path) -> None:
