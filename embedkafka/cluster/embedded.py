@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.broker_handle import BrokerHandle
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.clients.decoding import Decode, Decoders, require_decoder, shown_as
+from embedkafka.cluster.clients.decoding import Decoder, Decoders, require_decoder, shown_as
 from embedkafka.cluster.cluster_state import ClusterState, PartitionStatus
 from embedkafka.cluster.config import (
     ClusterConfig,
@@ -1390,7 +1390,7 @@ class EmbeddedKafka:
         partitions: int = 1,
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
-        decode: Decode | Mapping[str, object] | str | None = None,
+        decode: Decoder | None = None,
     ) -> "Topic":
         """Creates a topic; returns when every broker knows its leaders.
 
@@ -1401,8 +1401,8 @@ class EmbeddedKafka:
                 is 1.
             config: topic settings by Kafka's names, such as `{"cleanup.policy": "compact"}`.
             decode: how values that are neither text nor JSON are read, by assertions, reports and
-                `Message.decoded`: a function of a value's bytes, or an Avro schema as a mapping
-                or as JSON text.
+                `Message.decoded`: a function of a value's bytes, or an Avro schema as a mapping,
+                as JSON text or as the `Path` of a file.
 
         Raises:
             InvalidArgument: no topic can have this name.
@@ -1424,9 +1424,7 @@ class EmbeddedKafka:
         self._decoders.set(name, decoder)
         return self._topic(name)
 
-    def existing_topic(
-        self, name: str, *, decode: Decode | Mapping[str, object] | str | None = None
-    ) -> "Topic":
+    def existing_topic(self, name: str, *, decode: Decoder | None = None) -> "Topic":
         """The handle of a topic that exists.
 
         Args:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from embedkafka.cluster.clients.decoding import Decode, require_decoder, show_data
+from embedkafka.cluster.clients.decoding import Decode, Decoder, require_decoder, show_data
 from embedkafka.explore.plain_rows import plain_row
 from embedkafka.explore.schedule import Arrival
 from embedkafka.explore.verdict import canonical
@@ -52,7 +52,7 @@ class Input:
     lateness_s: float | None = None
     partitions: int = 1
     resends: bool = False
-    decode: Decode | Mapping[str, object] | str | None = None
+    decode: Decoder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

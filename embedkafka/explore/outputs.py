@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from embedkafka.cluster.clients.decoding import Decode, require_decoder
+from embedkafka.cluster.clients.decoding import Decode, Decoder, require_decoder
 from embedkafka.explore.options import Options
 from embedkafka.explore.plain_rows import plain_row
 from embedkafka.explore.varying import without_fields
@@ -156,7 +156,7 @@ def latest_by_key(
     schema: "str | StructType | None" = None,
     *,
     partitions: int = 1,
-    decode: Decode | Mapping[str, object] | str | None = None,
+    decode: Decoder | None = None,
     ignore: Iterable[str] = (),
 ) -> Output:
     """An output topic of which the last value of each key counts: a compacted or update topic.
@@ -179,7 +179,7 @@ def latest_by_key(
 def latest_by(
     *fields: str,
     schema: "str | StructType | None" = None,
-    decode: Decode | Mapping[str, object] | str | None = None,
+    decode: Decoder | None = None,
     ignore: Iterable[str] = (),
 ) -> Output:
     """An output topic of which the last value with the same fields counts: update mode, no key.
@@ -206,7 +206,7 @@ def all_records(
     *,
     duplicates: bool = False,
     partitions: int = 1,
-    decode: Decode | Mapping[str, object] | str | None = None,
+    decode: Decoder | None = None,
     ignore: Iterable[str] = (),
 ) -> Output:
     """An output topic of which every record counts, in its order per key.

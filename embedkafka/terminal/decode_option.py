@@ -28,8 +28,10 @@ def load_decoder(given: str) -> Decode | None:
             f"--decode must be module:function, or the path of an Avro schema that ends in .avsc, "
             f"got {given!r}"
         )
+    if is_schema:
+        return require_decoder(Path(given))
     try:
-        found = Path(given).read_text(encoding="utf-8") if is_schema else _find(module, function)
+        found = _find(module, function)
     except Exception as error:  # whatever the module raises when it is imported
         raise ConfigError(f"cannot use --decode {given}: {reason_of(error)}") from error
     return require_decoder(found)

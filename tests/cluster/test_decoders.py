@@ -213,7 +213,7 @@ def test_tail_prints_decoded_values_and_bytes_as_json(
         ("", "--decode must be module:function"),
         ("no_such_module:parse", "cannot use --decode no_such_module:parse: ModuleNotFoundError"),
         ("orders_of_a_user:prase", "AttributeError: module 'orders_of_a_user' has no attribute"),
-        ("nowhere.avsc", "cannot use --decode nowhere.avsc: FileNotFoundError"),
+        ("nowhere.avsc", "cannot read the Avro schema nowhere.avsc: FileNotFoundError"),
         ("sys:maxsize", "decode must be a function of the value's bytes, or an Avro schema"),
     ],
 )

@@ -8,6 +8,7 @@ Not here: Avro itself (`avro`).
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from embedkafka.runtime.arguments import shown
@@ -15,6 +16,8 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.shown_values import find_text, show_hex, show_value
 
 Decode = Callable[[bytes], Any]  # Any: what it makes of them is the user's
+Decoder = Decode | Mapping[str, object] | str | Path
+"""What `decode=` takes: a function, or an Avro schema, its JSON text or its file."""
 _REASON: Final = 100  # characters
 
 
@@ -55,8 +58,15 @@ def require_decoder(decode: object) -> Decode | None:
     """
     if decode is None or callable(decode):
         return decode
-    schema = decode
-    if isinstance(decode, str):
+    schema: object = decode
+    if isinstance(decode, Path):
+        try:
+            schema = json.loads(decode.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"cannot read the Avro schema {decode}: {reason_of(error)}"
+            ) from error
+    elif isinstance(decode, str):
         try:
             schema = json.loads(decode)
         except (ValueError, RecursionError):
@@ -69,8 +79,8 @@ def require_decoder(decode: object) -> Decode | None:
         except AvroError as error:
             raise ConfigError(f"decode is not an Avro schema: {error}: {shown(decode)}") from error
     raise ConfigError(
-        "decode must be a function of the value's bytes, or an Avro schema as a mapping or as JSON "
-        f"text, got {shown(decode)}"
+        "decode must be a function of the value's bytes, or an Avro schema as a mapping, as JSON "
+        f"text or as the Path of a file, got {shown(decode)}"
     )
 
 

@@ -1,5 +1,7 @@
 """What `decode=` takes, and how values look with a decoder and without."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +20,13 @@ def message(value: bytes | None, decode: Any = parse) -> Message:
     return Message(key=b"k", value=value, decode=decode, **at)
 
 
-def test_a_function_is_a_decoder_and_so_is_an_avro_schema() -> None:
+def test_a_function_is_a_decoder_and_so_is_an_avro_schema(tmp_path: Path) -> None:
     assert require_decoder(parse) is parse
     assert require_decoder(None) is None
     schema = {"type": "array", "items": "long"}
-    for given in (schema, '{"type": "array", "items": "long"}'):
+    file = tmp_path / "longs.avsc"
+    file.write_text(json.dumps(schema))
+    for given in (schema, json.dumps(schema), file):
         decode = require_decoder(given)
         assert decode is not None
         assert decode(b"\x04\x02\x04\0") == [1, 2]
@@ -36,6 +40,8 @@ def test_a_function_is_a_decoder_and_so_is_an_avro_schema() -> None:
     [
         ("orders-value", "decode must be a function of the value's bytes, or an Avro schema"),
         (3, "decode must be a function .* got 3"),
+        (Path("no.avsc"), "cannot read the Avro schema no.avsc: FileNotFoundError"),
+        (Path(__file__), f"cannot read the Avro schema {__file__}: JSONDecodeError"),
         ('"strin"', "decode is not an Avro schema: unknown type 'strin'"),
         ({"name": "Order"}, "decode is not an Avro schema: .* with a type: {'name': 'Order'}"),
     ],
