@@ -1,4 +1,4 @@
-"""What a script sees of the process: its arguments, its environment, its threads, and sleep.
+"""What a script sees of the process: itself, its arguments, environment and threads, and sleep.
 
 Other threads see the process as it is. The working directory and `sys.stdout` are the process's
 own, and so is what the script's subprocesses inherit.
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.spark.scripts.membership import acting_for, current_script, diverted
@@ -37,6 +38,7 @@ def process_patches() -> Iterator[None]:
         # Back in any case: a script may put a list in its place.
         patches.callback(setattr, sys, "argv", sys.argv)
         sys.argv = _Arguments(sys.argv)
+        patches.enter_context(_replaced_main())
         for name, inside in _ENVIRONMENT.items():
             patches.enter_context(diverted(type(os.environ), name, inside))
         patches.enter_context(diverted(threading.Thread, "__init__", _make_thread))
@@ -78,6 +80,46 @@ def _on_seen(name: str) -> Callable[..., Any]:
 
 for _name in vars(list).keys() - vars(_Arguments).keys() - _OF_ANY_OBJECT:
     setattr(_Arguments, _name, _on_seen(_name))
+
+
+# -- __main__: pickles and annotations name what is in it
+
+
+class _Main(ModuleType):
+    """`sys.modules["__main__"]`: in a script its own."""
+
+    def __init__(self, outside: ModuleType) -> None:
+        super().__init__("__main__")
+        super().__setattr__("_outside", outside)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_seen_main(self), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_seen_main(self), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_seen_main(self), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(_seen_main(self))
+
+
+def _seen_main(main: _Main) -> ModuleType:
+    script = current_script()
+    own = None if script is None else script.program.module
+    outside: ModuleType = object.__getattribute__(main, "_outside")
+    return outside if own is None else own
+
+
+@contextmanager
+def _replaced_main() -> Iterator[None]:
+    outside = sys.modules["__main__"]
+    sys.modules["__main__"] = _Main(outside)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = outside
 
 
 # -- os.environ: what the script sets is its own, the rest is the process's

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from embedkafka.runtime.arguments import require_path, shown
@@ -29,6 +30,8 @@ class Program:
     folder: str | None
     """What Python has in front of `sys.path` while it runs."""
     run: Callable[[], object]
+    module: ModuleType | None = None
+    """Its `__main__`; None for a function, which is in some module already."""
 
 
 def require_program(script: object) -> Program:
@@ -54,11 +57,13 @@ def _file(path: Path) -> Program:
             f"there is no script {path}: {error.strerror} (relative to {Path.cwd()})"
         ) from error
     code = compile(source, str(path), "exec", dont_inherit=True)
+    module = _main(str(path), None)
     return Program(
         name=str(path),
         file=str(path),
         folder=str(path.resolve().parent),
-        run=lambda: exec(code, _namespace(str(path), None)),
+        run=lambda: exec(code, vars(module)),
+        module=module,
     )
 
 
@@ -76,24 +81,26 @@ def _module(name: str) -> Program:
             f"sys.path is {', '.join(sys.path[:3])}, ..."
         )
     code = loader.get_code(spec.name)
-    namespace = _namespace(spec.origin, spec)
+    module = _main(spec.origin, spec)
     return Program(
         name=spec.origin or name,
         file=spec.origin,
         folder=None,
-        run=lambda: exec(code, namespace),
+        run=lambda: exec(code, vars(module)),
+        module=module,
     )
 
 
-def _namespace(file: str | None, spec: ModuleSpec | None) -> dict[str, object]:
-    """What a module has that Python runs as `__main__`."""
-    return {
-        "__name__": "__main__",
-        "__file__": file,
-        "__package__": None if spec is None else spec.parent,
-        "__spec__": spec,
-        "__builtins__": __builtins__,
-    }
+def _main(file: str | None, spec: ModuleSpec | None) -> ModuleType:
+    """A module as Python makes it to run it as `__main__`."""
+    module = ModuleType("__main__")
+    vars(module).update(
+        __file__=file,
+        __package__=None if spec is None else spec.parent,
+        __spec__=spec,
+        __builtins__=__builtins__,
+    )
+    return module
 
 
 def _function(main: Callable[[], object]) -> Program:

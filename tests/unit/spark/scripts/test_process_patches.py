@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +71,46 @@ def test_each_script_has_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> N
             sys.argv = ["replaced"]
     assert sys.argv is outside
     assert outside == ["pytest", "-q"]
+
+
+TYPED = """
+from __future__ import annotations
+import pickle
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_type_hints
+
+@dataclass
+class Order:
+    at: datetime | None = None
+
+seen = pickle.loads(pickle.dumps(Order(datetime.max))), get_type_hints(Order)["at"]
+import __main__
+__main__.known = Order
+del __main__.pickle
+"""
+
+
+def test_each_script_is_the_main_module_for_itself(tmp_path: Path) -> None:
+    file = tmp_path / "typed.py"
+    file.write_text(TYPED)
+    ours, other = script(), script()
+    ours.program = require_program(file)
+    outside = sys.modules["__main__"]
+    names = dir(outside)
+    with running(ours, other):
+        ours.run()
+        assert ours.failure is None
+        main = sys.modules["__main__"]
+        with acting_for(ours):
+            assert main.seen == (main.Order(datetime.max), datetime | None)
+            assert main.known is main.Order
+            assert "pickle" not in dir(main)
+        for outsider in (None, other):
+            with acting_for(outsider):
+                assert vars(main) is vars(outside)
+    assert sys.modules["__main__"] is outside
+    assert dir(outside) == names
 
 
 def test_each_script_has_its_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
