@@ -184,6 +184,8 @@ def spark_script(
     finally:
         for script in scripts:
             script.abandon()
+        for script in scripts:
+            script.drop_tables()
 
 
 def _found(script: Any, test: Path) -> Any:

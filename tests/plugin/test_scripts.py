@@ -17,6 +17,7 @@ import sys
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.master("yarn").getOrCreate()
+spark.range(1).write.mode("append").saveAsTable("kept")
 servers = {"kafka.bootstrap.servers": "kafka-1.example:9092"}
 words = spark.readStream.format("kafka").options(subscribe=sys.argv[1], **servers).load()
 copies = words.writeStream.format("kafka").options(topic="copies", **servers)
@@ -34,6 +35,7 @@ def test_fails_with_a_script(kafka, spark_script):
     script = spark_script("job.py", args=["words"])
     drain(script.query)
     assert script.path("hdfs://lake/copies").exists()
+    assert script.spark.table("kept").count() == 1
     assert script is None
 
 def test_passes_and_the_script_fails(kafka, spark_script, tmp_path):
@@ -45,6 +47,7 @@ def test_of_a_wrong_script(kafka, spark_script):
     spark_script("wrong.py")
 
 def test_without_a_script(spark):
+    assert not spark.catalog.tableExists("kept")
     assert spark.range(1).count() == 2
 """
 
@@ -63,11 +66,11 @@ def test_a_script_ends_with_its_test_and_the_report_says_what_was_redirected(
     result.stdout.fnmatch_lines(
         [
             "*ERROR at teardown of test_fails_with_a_script*",
-            "job.py:10: KeyError*",
+            "job.py:11: KeyError*",
             "*ERROR at teardown of test_passes_and_the_script_fails*",
             "*test_fails_with_a_script*",
             "*- Spark script -*",
-            "job.py: it is at job.py:9: `query.awaitTermination()`",
+            "job.py: it is at job.py:10: `query.awaitTermination()`",
             "  query copies, into copies",
             "  spark.master yarn -> ignored: Spark runs already",
             "  kafka.bootstrap.servers kafka-1.example:9092 -> 127.0.0.1:*",

@@ -321,6 +321,36 @@ def test_a_function_of_batches_runs_to_its_end(
     assert len(script) == 0
 
 
+TABLES = """
+    spark.range(3).write.saveAsTable("numbers")
+    spark.range(2).write.mode("append").saveAsTable("earlier")
+    query = frame.writeStream.option("checkpointLocation", "save").toTable("values")
+    query.awaitTermination()
+"""
+
+
+def test_tables_of_a_script_go_with_its_directory(
+    kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    kafka.topic("orders").send("one")
+    spark.range(1).write.saveAsTable("earlier")
+    exists = spark.catalog.tableExists
+    try:
+        path = write(dedent(STREAM) + dedent(TABLES))
+        with running(path, kafka, spark, tmp_path) as script:
+            drain(script["values"])
+        assert spark.table("values").count() == 1
+        assert exists("numbers")
+        script.drop_tables()
+        assert (exists("values"), exists("numbers")) == (False, False)
+        assert spark.table("earlier").count() == 3
+        with run_script(path, kafka=kafka, spark=spark) as script:
+            drain(script["values"])
+        assert (exists("values"), exists("numbers"), exists("earlier")) == (False, False, True)
+    finally:
+        spark.sql("DROP TABLE earlier")
+
+
 OLD_STYLE = """
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession

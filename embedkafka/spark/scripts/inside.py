@@ -109,6 +109,7 @@ class ScriptInside:
         self._taken: set[str] = set()
         self._forgotten: set[str] = set()
         self._clients: WeakSet[Any] = WeakSet()
+        self._tables: dict[str, Any] = {}
         self._listeners: list[tuple[Any, Any]] = []
         self._confs: dict[str, str | None] = {}
         self._is_stopping = False
@@ -207,6 +208,17 @@ class ScriptInside:
                 "checkpoint of query", label, "none is named: a restart starts over"
             )
         self.has_begun.set()
+
+    def on_table(self, name: str, session: Any) -> None:
+        """Before the script saves a table; it goes with the test unless it was there before."""
+        with acting_for(None):
+            if name not in self._tables and not session.catalog.tableExists(name):
+                self._tables[name] = session
+
+    def drop_tables(self) -> None:
+        with acting_for(None):
+            for name, session in self._tables.items():
+                session.sql(f"DROP TABLE IF EXISTS {name}")
 
     def on_client(self, client: Any) -> None:
         self._clients.add(client)

@@ -107,7 +107,12 @@ def run_script(
         arguments=arguments,
         environment=environment,
     )
-    on_end = (lambda: None) if temporary is None else temporary.remove
+
+    def on_end() -> None:
+        if temporary is not None:
+            inside.drop_tables()
+            temporary.remove()
+
     return RunningScript(inside, timeout_s=timeout_s, on_end=on_end)
 
 
@@ -270,6 +275,14 @@ class RunningScript:
             self._on_end()
         if not self._is_raised and not self._is_known():
             self.check()
+
+    def drop_tables(self) -> None:
+        """Drops the tables of Spark's catalog that it has made.
+
+        `spark_script` does it at the end of the test, and `run_script` if it has no `directory`:
+        with one, a second run goes on with checkpoint and table.
+        """
+        self._inside.drop_tables()
 
     def abandon(self) -> None:
         """Stops it because of another failure, which is the one to raise."""

@@ -201,6 +201,8 @@ def _writing(name: str) -> Callable[..., Any]:
         call = _Call(name, native, args, kwargs)
         changes = script.redirections.sink(call.given.format, call.given.options)
         call.lead_paths(script.redirections.written)
+        if name == "saveAsTable":
+            script.on_table(call.arguments["name"], call.session)
         return call.make(changes)
 
     return inside
@@ -218,6 +220,8 @@ def _start(script: "ScriptInside", native: Native, *args: Any, **kwargs: Any) ->
     if given.name is not None:
         name = script.redirections.query_name(given.format, given.name)
         call.rename(name)
+    if call.arguments.get("tableName"):
+        script.on_table(call.arguments["tableName"], call.session)
     query = call.make(changes)
     script.on_started(
         query, name=given.name, sink=sink, checkpoint=checkpoint, session=call.session
@@ -244,7 +248,7 @@ class _Call:
 
     @property
     def session(self) -> Any:
-        """That of a query. Any: as PySpark keeps it."""
+        """That of a writer. Any: as PySpark keeps it."""
         return self._target._spark
 
     def sink(self) -> str:
