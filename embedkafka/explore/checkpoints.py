@@ -5,6 +5,7 @@ it. So a checkpoint without its last commit is that of a driver that died in bet
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 _OFFSETS, _COMMITS = "offsets", "commits"
@@ -42,14 +43,22 @@ def uncommitted_batches(checkpoint: Path) -> list[int]:
     return sorted({*planned_batches(checkpoint)} - {*_batches(checkpoint, _COMMITS)})
 
 
+def last_watermark_ms(checkpoint: Path) -> int:
+    """The watermark that the query's last batch ran with; 0 if it has seen no event times."""
+    return max(_numbers(checkpoint, _OFFSETS, "batchWatermarkMs"), default=0)
+
+
 def has_watermark(checkpoint: Path) -> bool:
     """Whether the query has seen event times: a commit says the next batch's watermark."""
-    return any(
-        json.loads(line).get("nextBatchWatermarkMs", 0) > 0
-        for batch in _batches(checkpoint, _COMMITS)
-        for line in (checkpoint / _COMMITS / str(batch)).read_text().splitlines()
-        if line.startswith("{")
-    )
+    return any(_numbers(checkpoint, _COMMITS, "nextBatchWatermarkMs"))
+
+
+def _numbers(checkpoint: Path, log: str, name: str) -> Iterator[int]:
+    """A number that the entries of a log may have in their metadata."""
+    for batch in _batches(checkpoint, log):
+        for line in (checkpoint / log / str(batch)).read_text().splitlines():
+            if line.startswith("{"):
+                yield json.loads(line).get(name, 0)
 
 
 def _sources(checkpoint: Path, batch: int) -> list[str]:

@@ -167,7 +167,7 @@ def _run_schedules(
         if (problem := judge.find_problem(schedule)) is not None:
             if not problem.is_failure and not problem.is_slow:
                 judge.require_steady(seed)
-            ran = counts.explored(judge.crashes_with_data)
+            ran = counts.explored(crashes_with_data=judge.crashes_with_data, not_yet=judge.not_yet)
             repeat = f"{seed.base}/{number}"
             others = list(islice(drawn, min(_VOTES, shrink_runs)))
             raise _refuted(judge, schedule, problem, others, ran, repeat, shrink_runs=shrink_runs)
@@ -177,7 +177,11 @@ def _run_schedules(
             f"seed {seed.base} has no schedule {seed.number}: these inputs and kinds of steps have "
             "fewer; did they change since it was printed?"
         )
-    return counts.explored(judge.crashes_with_data, is_exhausted=is_exhausted)
+    return counts.explored(
+        crashes_with_data=judge.crashes_with_data,
+        not_yet=judge.not_yet,
+        is_exhausted=is_exhausted,
+    )
 
 
 def _refuted(

@@ -51,6 +51,10 @@ class Explored:
     """How many schedules had a step of each kind that was possible."""
     crashes_with_data: int
     """How many crashes made a batch with records run again."""
+    not_yet: int
+    """How many schedules ended before rows that wait for a watermark; those were not compared.
+
+    After a restart, Spark moves the watermark with the next records of each input."""
     impossible: Mapping[str, str]
     """Kinds of steps that no schedule could have, each with the reason."""
 
@@ -64,7 +68,13 @@ class Explored:
             ran += " (there are no others)"
         counted = ", ".join(self._counted(kind) for kind in self.kinds)
         why = ", ".join(f"{kind} ({reason})" for kind, reason in self.impossible.items())
-        return [f"{ran}: {counted}" if counted else ran, *([f"impossible: {why}"] if why else [])]
+        said = [f"{ran}: {counted}" if counted else ran]
+        if self.not_yet:
+            said.append(
+                f"not yet: rows of {self.not_yet} of them wait for a watermark, which Spark moves "
+                "after a restart with the next records of each input"
+            )
+        return [*said, *([f"impossible: {why}"] if why else [])]
 
     def _counted(self, kind: str) -> str:
         text = f"{kind} {self.kinds[kind]}"
@@ -86,13 +96,16 @@ class ScheduleCounts:
         self.schedules += 1
         self._kinds.update(kinds_of(schedule, self._terms))
 
-    def explored(self, crashes_with_data: int, *, is_exhausted: bool = False) -> Explored:
+    def explored(
+        self, *, crashes_with_data: int = 0, not_yet: int = 0, is_exhausted: bool = False
+    ) -> Explored:
         return Explored(
             seed=self._seed,
             schedules=self.schedules,
             exhausted=is_exhausted,
             kinds={kind.value: self._kinds[kind] for kind in self._terms.kinds},
             crashes_with_data=crashes_with_data,
+            not_yet=not_yet,
             impossible={kind.value: why for kind, why in self._terms.impossible.items()},
         )
 

@@ -41,8 +41,15 @@ _DRAWS_OF_ONE_KIND: Final = 100
 _DRAWS_OF_ONE_NUMBER: Final = 1000
 """So many that none is left when they find nothing new: only a few records have few schedules."""
 
+_STARTS: Final = (Restart, Crash, KillJvm, Limit)
+"""Events after which the queries start from their checkpoints."""
+
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
 """Kinds that take a broker away: one of them in a schedule is enough, and slow enough."""
+
+
+_UNEVEN: Final = frozenset({StepKind.LIMIT, StepKind.GROW})
+"""Limited batches take partitions unevenly, which makes records late for a watermark."""
 
 
 def draw_schedules(seed: int, terms: Terms) -> Iterator[Schedule]:
@@ -94,7 +101,29 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
             if kind is StepKind.RESTART:  # queries that have taken nothing do not run yet
                 events.append(replace(drawn, event=Take()))
             events.append(drawn)
-    return Schedule(arrivals=arrivals).having(list(dict.fromkeys(events)))
+    schedule = Schedule(arrivals=arrivals).having(list(dict.fromkeys(events)))
+    waits = terms.has_watermark and len(terms.sizes) > 1 and StepKind.ORDER in terms.kinds
+    return _closed(schedule) if waits else schedule
+
+
+def _closed(schedule: Schedule) -> Schedule:
+    """The same with the last record of each input behind the last start of the queries.
+
+    After a restart Spark moves the watermark only once each input has had a record.
+    """
+    starts = [placed.position for placed in schedule.events if isinstance(placed.event, _STARTS)]
+    last = {arrival.source: arrival for arrival in schedule.arrivals}
+    before = schedule.arrivals[: max(starts, default=0)]
+    closing = [arrival for arrival in before if arrival == last[arrival.source]]
+    arrivals = [*(each for each in schedule.arrivals if each not in closing), *closing]
+
+    def moved(placed: Placed) -> Placed:
+        if isinstance(placed.event, Resend) and placed.event.arrival in closing:
+            return replace(placed, position=arrivals.index(placed.event.arrival) + 1)
+        passed = sum(arrival in closing for arrival in schedule.arrivals[: placed.position])
+        return replace(placed, position=placed.position - passed)
+
+    return Schedule(arrivals=tuple(arrivals)).having([moved(each) for each in schedule.events])
 
 
 def _cuts(
@@ -125,6 +154,8 @@ def _company(rng: Random, terms: Terms, leader: StepKind) -> list[StepKind]:
     chosen = rng.sample(others, min(len(others), rng.randint(0, _MOST_OTHERS)))
     if set(chosen) >= _BROKERS:
         chosen.remove(StepKind.KILL)
+    if terms.has_watermark and {leader, *chosen} >= _UNEVEN:
+        chosen = [kind for kind in chosen if kind not in _UNEVEN]
     for usual in (StepKind.BATCHES, StepKind.ORDER):
         if usual in others and usual not in chosen and rng.random() < 0.5:
             chosen.append(usual)

@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from embedkafka.explore.checkpoints import find_checkpoints, has_data, has_watermark, uncommit
+from embedkafka.explore.checkpoints import (
+    find_checkpoints,
+    has_data,
+    has_watermark,
+    last_watermark_ms,
+    uncommit,
+)
 from embedkafka.explore.driver import Driver, Job
 from embedkafka.explore.driver_process import DriverProcess, PackedJob
 from embedkafka.explore.inputs import Feed
@@ -34,7 +40,7 @@ from embedkafka.explore.schedule import (
     Take,
 )
 from embedkafka.explore.verdict import Items
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import dataclass, field
 from embedkafka.spark.frames import PROMPT_READS
 
 if TYPE_CHECKING:
@@ -63,6 +69,8 @@ class Ran:
     """What a step found when it was carried out, by its index in the schedule's steps."""
     has_checkpoint: bool
     has_watermark: bool
+    watermarks_ms: Mapping[str, int] = field(default_factory=dict)
+    """With which watermark the last batch of each query ran, by its checkpoint."""
     crashes_with_data: int = 0
     """How many crashes made a batch with records run again."""
 
@@ -174,6 +182,10 @@ class Runner:
             notes=run.notes,
             has_checkpoint=bool(checkpoints),
             has_watermark=any(map(has_watermark, checkpoints)),
+            watermarks_ms={
+                str(each.relative_to(options.directory)): last_watermark_ms(each)
+                for each in checkpoints
+            },
             crashes_with_data=run.crashes_with_data,
         )
 

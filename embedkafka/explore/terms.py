@@ -60,6 +60,7 @@ class Terms:
     resends: tuple[str, ...]
     replies: tuple[tuple[str, str], ...]
     """Topics, each with the API whose replies may be lost."""
+    has_watermark: bool
     kinds: tuple[StepKind, ...]
     impossible: Mapping[StepKind, str]
     """Why the kinds that are neither possible nor left out are not."""
@@ -104,7 +105,7 @@ def terms_of(
         StepKind.ORDER: "" if len(lanes) > 1 else "all records keep their order",
         StepKind.LATE: "" if stragglers else _why_none_is_late(timed),
         StepKind.RESTART: no_restart,
-        StepKind.LIMIT: few_records,
+        StepKind.LIMIT: few_records or _why_none_is_limited(feeds, has_watermark=has_watermark),
         StepKind.RESEND: "" if resends else "no input has resends=True",
         StepKind.REPLY: "" if brokers else "the cluster is not embedded",
         StepKind.GROW: few_records,
@@ -124,6 +125,7 @@ def terms_of(
             *((name, _FETCH) for name in feeds),
             *((name, _PRODUCE) for name, output in outputs.items() if output.partitions),
         ),
+        has_watermark=has_watermark,
         kinds=tuple(kind for kind, why in obstacles.items() if not why and kind not in left_out),
         impossible={kind: why for kind, why in obstacles.items() if why and kind not in left_out},
     )
@@ -188,6 +190,12 @@ def is_in_time(older_s: float, newer_s: float, lateness_s: float) -> bool:
 
 def _times(feed: Feed) -> list[float]:
     return [record.time_s or 0.0 for record in feed.records]
+
+
+def _why_none_is_limited(feeds: Mapping[str, Feed], *, has_watermark: bool) -> str:
+    """Limited batches take partitions unevenly: records come later than they may."""
+    is_spread = any(feed.partitions > 1 for feed in feeds.values())
+    return "it would make records of other partitions late" if has_watermark and is_spread else ""
 
 
 def _why_none_is_late(timed: Mapping[str, Feed]) -> str:

@@ -80,6 +80,17 @@ def differences(
     return found
 
 
+def is_not_yet(difference: Difference, *, is_behind: bool, is_ahead: bool) -> bool:
+    """Whether one schedule only lacks items that may wait for the watermark of the other.
+
+    `is_behind` says whether a query's watermark is behind that of the plain schedule. After a
+    restart Spark knows one watermark for all inputs, and moves it with the next records of each.
+    """
+    before, after = Counter(difference.plain), Counter(difference.here)
+    missing, surplus = before - after, after - before
+    return bool((is_behind and missing and not surplus) or (is_ahead and surplus and not missing))
+
+
 def summary(found: Sequence[Difference], runs: tuple[str, str] = _SCHEDULES) -> str:
     """The differences as text: how many of each kind, and the first few in full."""
     counts = Counter(difference.refutation.value for difference in found)

@@ -6,6 +6,7 @@ A pair's methods return the arguments of `explore`; a new pair is made for each 
 from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from embedkafka.explore import Input, Options, all_records, files, latest_by
@@ -99,4 +100,49 @@ class UpdatesWithoutKey:
         return to_topic(counts.selectExpr("to_json(struct(*)) AS value"), options, "update")
 
 
-PAIRS: Final[list[type[Pair]]] = [TimeOfProcessing, CopiesIntoTopic, UpdatesWithoutKey]
+class ClicksOfImpressions:
+    """Joins each impression with its click: with those that are there, or with those to come.
+
+    After a restart, the right one gives an impression without a click only once both inputs go on.
+    """
+
+    says = "they differ"
+
+    def wrong(self) -> Given:
+        shown = [{"id": n, "at": f"2026-01-01T10:{n * 7:02}:00"} for n in range(6)]
+        clicked = [{"click": n, "on": f"2026-01-01T10:{n * 7 + 1:02}:00"} for n in (1, 2, 4, 5)]
+        return {
+            "job": self._looks_up,
+            "inputs": {
+                "shown": Input(shown, key="id", event_time="at"),
+                "clicked": Input(clicked, key="click", event_time="on"),
+            },
+            "outputs": {"out": files("out", key="id")},
+        }
+
+    def right(self) -> Given:
+        return {**self.wrong(), "job": self._joins}
+
+    def _looks_up(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        there = spark.read.format("kafka").options(**options.read("clicked")).load()
+        clicks = there.selectExpr("from_json(string(value), 'click INT') AS row").select("row.*")
+        shown = columns(spark, options, "shown", "id INT, at TIMESTAMP")
+        return to_files(shown.join(clicks, F.expr("id = click"), "left"), options)
+
+    def _joins(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        shown = columns(spark, options, "shown", "id INT, at TIMESTAMP")
+        clicked = columns(spark, options, "clicked", "click INT, on TIMESTAMP")
+        in_time = F.expr("id = click AND on BETWEEN at AND at + INTERVAL 10 MINUTES")
+        late = "5 minutes"
+        both = shown.withWatermark("at", late).join(
+            clicked.withWatermark("on", late), in_time, "left"
+        )
+        return to_files(both.select("id", "click"), options)
+
+
+PAIRS: Final[list[type[Pair]]] = [
+    TimeOfProcessing,
+    CopiesIntoTopic,
+    UpdatesWithoutKey,
+    ClicksOfImpressions,
+]

@@ -6,6 +6,7 @@ from embedkafka.explore.checkpoints import (
     find_checkpoints,
     has_data,
     has_watermark,
+    last_watermark_ms,
     planned_batches,
     uncommit,
     uncommitted_batches,
@@ -62,8 +63,11 @@ def test_a_batch_has_data_if_a_source_stands_elsewhere_after_it(tmp_path: Path) 
         )
         (found / "offsets" / str(batch)).write_text(plan)
 
+    assert last_watermark_ms(found) == 2
     assert [has_data(found, batch) for batch in range(3)] == [True, False, True]
 
 
 def test_a_query_that_has_begun_nothing_has_no_batches(tmp_path: Path) -> None:
-    assert planned_batches(checkpoint(tmp_path)) == []
+    found = checkpoint(tmp_path)
+    assert planned_batches(found) == []
+    assert last_watermark_ms(found) == 0

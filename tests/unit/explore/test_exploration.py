@@ -27,10 +27,13 @@ Gives = Callable[[Schedule], list[object]]
 class FakeRunner:
     """Gives, for each schedule, what a function says, and remembers the schedules."""
 
-    def __init__(self, gives: Gives, key: str = "") -> None:
+    def __init__(
+        self, gives: Gives, key: str = "", watermark_ms: Callable[[Schedule], int] = lambda _: 0
+    ) -> None:
         self.ran: list[Schedule] = []
         self._gives = gives
         self._key = key
+        self._watermark_ms = watermark_ms
 
     def run(self, schedule: Schedule) -> Ran:
         self.ran.append(schedule)
@@ -41,6 +44,7 @@ class FakeRunner:
             notes={0: "noted"},
             has_checkpoint=True,
             has_watermark=False,
+            watermarks_ms={"query": self._watermark_ms(schedule)},
             crashes_with_data=int(schedule.uses(Crash)),
         )
 
@@ -52,9 +56,13 @@ def exploring(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         monkeypatch.delenv(variable, raising=False)
 
     def explore_fake(
-        gives: Gives, *, key: str = "", **arguments: Any
+        gives: Gives,
+        *,
+        key: str = "",
+        watermark_ms: Callable[[Schedule], int] = lambda schedule: 0,
+        **arguments: Any,
     ) -> tuple[FakeRunner, Explored]:
-        runner = FakeRunner(gives, key)
+        runner = FakeRunner(gives, key, watermark_ms)
         monkeypatch.setattr(exploration, "Runner", lambda *_, **__: runner)
         nothing = cast(Any, object())
         given: dict[str, Any] = {
@@ -195,6 +203,20 @@ def test_lost_and_doubled_are_said_only_if_the_inputs_prove_it(
     assert refuted(exploring, twice, seed=3).startswith("doubled: ")
     assert refuted(exploring, none, seed=3).startswith("lost: ")
     assert refuted(exploring, doubled_by(Crash), seed=3).startswith("they differ: ")
+
+
+def test_rows_that_wait_for_a_watermark_are_not_lost_yet(exploring: Callable[..., Any]) -> None:
+    def gives(schedule: Schedule) -> list[object]:
+        return [1] if schedule.uses(Crash) else [1, 2]
+
+    def behind(schedule: Schedule) -> int:
+        return 5 if schedule.uses(Crash) else 9
+
+    for invariant in (None, lambda out, given: out["out"] == [1, 2]):
+        runner, explored = exploring(gives, watermark_ms=behind, invariant=invariant, seed=3)
+        assert explored.not_yet == len([each for each in runner.ran if each.uses(Crash)])
+        assert "they differ" in refuted(exploring, doubled_by(Crash), watermark_ms=behind, seed=3)
+    assert refuted(exploring, gives, watermark_ms=lambda schedule: 9, seed=3)
 
 
 def test_only_records_that_are_right_under_their_plain_schedule_are_left(

@@ -47,7 +47,7 @@ def test_what_ran_and_what_could_not_are_told_in_two_lines() -> None:
     counts.add(PLAIN.having([Placed(position=1, event=Take())]))
     counts.add(PLAIN.having([Placed(position=position, event=Crash()) for position in (1, 2)]))
 
-    explored = counts.explored(1)
+    explored = counts.explored(crashes_with_data=1)
 
     assert explored.lines() == [
         "3 schedules of seed 7: batches 1, crash 1 (batches with data: 1), order 0, restart 0, "
@@ -60,7 +60,12 @@ def test_what_ran_and_what_could_not_are_told_in_two_lines() -> None:
     assert explored.kinds["batches"] == explored.kinds["crash"] == 1
 
 
+def test_rows_that_wait_for_a_watermark_are_told() -> None:
+    (_, said, _) = ScheduleCounts(TERMS, "7").explored(not_yet=2).lines()
+    assert said.startswith("not yet: rows of 2 of them wait for a watermark")
+
+
 def test_there_may_be_fewer_schedules_than_asked_for() -> None:
-    explored = ScheduleCounts(TERMS, "7").explored(0, is_exhausted=True)
+    explored = ScheduleCounts(TERMS, "7").explored(is_exhausted=True)
     assert str(explored).startswith("1 schedule of seed 7 (there are no others): ")
     assert explored.exhausted

@@ -89,6 +89,36 @@ def test_a_job_with_a_watermark_gets_its_inputs_in_order() -> None:
     assert any(schedule.arrivals[0].source == "prices" for schedule in schedules)
 
 
+def test_behind_the_last_start_each_input_has_a_record_to_move_the_watermark() -> None:
+    starts = (Restart, Crash, KillJvm, Limit)
+    schedules = drawn(terms(has_watermark=True, kill_jvm=True))
+    assert any(schedule.uses(*starts) for schedule in schedules)
+    for schedule in schedules:
+        places = [each.position for each in schedule.events if isinstance(each.event, starts)]
+        left = schedule.arrivals[max(places, default=0) :]
+        assert {arrival.source for arrival in left} == {"orders", "prices"}
+        for placed in schedule.events:
+            if isinstance(placed.event, Resend):
+                assert placed.event.arrival in schedule.arrivals[: placed.position]
+    in_order = terms(has_watermark=True, left_out=frozenset({StepKind.ORDER}))
+    assert all(each.arrivals == plain(in_order.sizes).arrivals for each in drawn(in_order))
+
+
+def test_limited_batches_make_no_record_late_for_a_watermark() -> None:
+    """They take some records of each partition, however old those are."""
+    spread = {"orders": Input(ORDERS, key="sku", event_time="at", partitions=3)}
+    why = terms(spread, has_watermark=True).impossible[StepKind.LIMIT]
+    assert why == "it would make records of other partitions late"
+    assert StepKind.LIMIT in terms(spread).kinds
+
+    for has_watermark in (True, False):
+        schedules = drawn(terms(has_watermark=has_watermark))
+        both = [each for each in schedules if each.uses(Limit) and each.uses(Grow)]
+        assert bool(both) is not has_watermark
+        assert any(each.uses(Limit) for each in schedules)
+        assert any(each.uses(Grow) for each in schedules)
+
+
 def test_records_are_less_late_than_the_test_allows() -> None:
     """Of those that are as late as a watermark's delay Spark drops some."""
     late = {"orders": Input(ORDERS, key="sku", event_time="at", lateness_s=20)}

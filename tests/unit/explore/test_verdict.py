@@ -12,6 +12,7 @@ from embedkafka.explore.verdict import (
     Refutation,
     canonical,
     differences,
+    is_not_yet,
     summary,
 )
 
@@ -36,6 +37,25 @@ def kinds(plain: dict[str, list[object]], here: dict[str, list[object]]) -> list
 )
 def test_each_refutation(plain: list[object], here: list[object], refutation: Refutation) -> None:
     assert kinds({"k": plain}, {"k": here}) == [refutation]
+
+
+@pytest.mark.parametrize(
+    ("plain", "here", "waits_behind", "waits_ahead"),
+    [
+        ([1, 2], [1], True, False),
+        ([1], [1, 2], False, True),
+        ([1], [1, 1], False, True),
+        ([1, 2], [1, 3], False, False),
+        ([1, 2], [2, 1], False, False),
+    ],
+)
+def test_only_what_is_missing_may_wait_for_the_watermark_of_the_other_schedule(
+    plain: list[object], here: list[object], waits_behind: bool, waits_ahead: bool
+) -> None:
+    (found,) = differences("out", {"k": plain}, {"k": here}, ordered=lambda key: True)
+    assert is_not_yet(found, is_behind=True, is_ahead=False) is waits_behind
+    assert is_not_yet(found, is_behind=False, is_ahead=True) is waits_ahead
+    assert not is_not_yet(found, is_behind=False, is_ahead=False)
 
 
 def test_the_order_of_different_keys_does_not_count() -> None:
