@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, EmbedKafkaError
+from embedkafka.spark.execution import NO_DATA_BATCHES
 from embedkafka.spark.queries import drain
 from embedkafka.spark.scripts.inside import ScriptFailed
 from embedkafka.spark.scripts.running import RunningScript
@@ -58,6 +59,20 @@ class Driver:
         self._queries: list[Any] = []  # Any: their locks are untyped in py4j
         self._held: dict[int, Any] = {}  # the lock of each held query, by its place in `_queries`
         self._script: RunningScript | None = None
+
+    def take_without_closing(self, options: Options) -> None:
+        """The same, but no query runs the batch without records that a moved watermark calls for.
+
+        Queries of a session read this setting when they start, so they stop before.
+        """
+        self.stop()
+        conf = self._spark.conf
+        before = conf.get(NO_DATA_BATCHES)
+        conf.set(NO_DATA_BATCHES, "false")
+        try:
+            self.take(options)
+        finally:
+            conf.set(NO_DATA_BATCHES, str(before))
 
     def take(self, options: Options) -> None:
         """Lets the queries process everything that is there; starts them if they do not run.

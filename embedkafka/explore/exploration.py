@@ -17,7 +17,7 @@ from embedkafka.explore.generation import draw_schedules
 from embedkafka.explore.inputs import read_inputs
 from embedkafka.explore.judge import Invariant, Judge
 from embedkafka.explore.outputs import Output, require_outputs
-from embedkafka.explore.refutation import Problem, Refuted, describe, indented
+from embedkafka.explore.refutation import Evidence, Refuted, describe, indented
 from embedkafka.explore.runner import Runner
 from embedkafka.explore.schedule import Schedule
 from embedkafka.explore.seeds import MOST_SCHEDULES, Seed, choose_seeds
@@ -187,7 +187,7 @@ def _run_schedules(
 def _refuted(
     judge: Judge,
     schedule: Schedule,
-    problem: Problem,
+    problem: Evidence,
     others: Sequence[Schedule],
     ran: Explored,
     repeat: str,

@@ -98,6 +98,9 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
     for kind in kinds:
         if (draw := _DRAWS.get(kind)) is not None:
             drawn = draw(rng, terms, arrivals)
+            if kind is StepKind.CRASH and terms.has_watermark:  # both batches, in turn
+                is_before = turn % 2 == 0 if kind is kinds[0] else rng.random() < 0.5
+                drawn = replace(drawn, event=Crash(before_closing=is_before))
             if kind is StepKind.RESTART:  # queries that have taken nothing do not run yet
                 events.append(replace(drawn, event=Take()))
             events.append(drawn)

@@ -1,8 +1,8 @@
 """`Judge`: runs schedules of a job and says what is wrong with their results.
 
 Owner: the caller's thread.
-Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`), and the message
-to the reader (`refutation`).
+Not here: how one schedule runs (`runner`), how outputs are compared (`verdict`), and the words of a
+refutation (`refutation`).
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.outputs import AllRecords, Output
 from embedkafka.explore.provenance import only_proven
 from embedkafka.explore.refutation import (
-    Problem,
+    Evidence,
     Refuted,
     indented,
     repeats_a_batch,
@@ -111,7 +111,7 @@ class Judge:
             }
             raise Refuted(vary_by_themselves(text, varying), seed=f"{seed.base}/0")
 
-    def find_problem(self, schedule: Schedule) -> Problem | None:
+    def find_problem(self, schedule: Schedule) -> Evidence | None:
         """What is wrong under a schedule; None if nothing is.
 
         If the plain schedule of fewer records also fails, they prove nothing.
@@ -122,9 +122,9 @@ class Judge:
         try:
             ran = self._runner.run(schedule)
         except JobFailed as failure:
-            return Problem(headline="the job fails", text=str(failure), is_failure=True)
+            return Evidence(headline="the job fails", text=str(failure), is_failure=True)
         except AwaitTimeout as stalled:
-            return Problem(headline="the job stalls", text=str(stalled), is_slow=True)
+            return Evidence(headline="the job stalls", text=str(stalled), is_slow=True)
         self.crashes_with_data += ran.crashes_with_data
         found = self._differences(schedule, reference, ran)
         is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
@@ -145,7 +145,7 @@ class Judge:
         texts = [text for text in (said, summary(found) if found else "") if text]
         if not found:
             texts += ["the outputs are those of the plain schedule:", *_shown(ran)]
-        return Problem(
+        return Evidence(
             headline=kinds or "the invariant does not hold",
             text="\n".join(texts),
             hint=hint,

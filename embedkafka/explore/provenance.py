@@ -1,6 +1,6 @@
 """What the inputs prove of a difference between two schedules. Pure.
 
-Without an invariant, it is unknown which of two results is right. But an item whose values are all
+Which of two results is right, only an invariant can say. But an item whose values are all
 those of a record, and which the plain schedule gave as often as there are such records, is that
 record's: one too few is lost, and one too many is doubled.
 """

@@ -1,4 +1,4 @@
-"""`Refuted`, and the message with which it says that a job is wrong. Pure."""
+"""`Refuted`, and its message: the words about a job that is wrong. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +19,7 @@ class Refuted(AssertionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Evidence:
     """Why a run refutes the job."""
 
     headline: str
@@ -35,7 +35,7 @@ class Problem:
 def describe(
     original: Schedule,
     shrunk: Shrunk,
-    problem: Problem,
+    problem: Evidence,
     *,
     votes: str,
     left: str,

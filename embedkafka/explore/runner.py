@@ -249,7 +249,7 @@ class _Run:
                 self._driver.stop()
                 self._options = self._options.limited(step.records)
             case Crash():
-                return self._crash()
+                return self._crash(step)
             case KillJvm():
                 self._driver.stop()
                 return self._process(self._options, step.moment).await_death()
@@ -283,8 +283,12 @@ class _Run:
         self._driver.take(self._options)
         self.mend()
 
-    def _crash(self) -> str:
-        self._take()
+    def _crash(self, step: Crash) -> str:
+        if step.before_closing:
+            self._driver.take_without_closing(self._options)
+            self.mend()
+        else:
+            self._take()
         self._driver.stop()
         batches = [
             (checkpoint, batch)
@@ -345,7 +349,8 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
             ordered.insert(since_take, (index, step))
             since_take += 1
             continue
-        if isinstance(step, KillJvm):  # what waits is for the driver that dies
+        if isinstance(step, KillJvm) or (isinstance(step, Crash) and step.before_closing):
+            # What waits is for the driver that dies.
             ordered.insert(since_take, (index, Restart()))
         ordered.append((index, step))
         if isinstance(step, Take | Crash | KillJvm | Grow):

@@ -52,10 +52,14 @@ class Restart:
 class Crash:
     """The driver dies after the sink has written the last batch and before that is committed."""
 
+    before_closing: bool = False
+    """Whether it dies before the batch without records that a moved watermark calls for."""
+
     def __str__(self) -> str:
+        which = " with records" if self.before_closing else ""
         return (
             "the queries take what is there; the driver dies after the sink's write and before the "
-            "commit of the last batch, and starts again"
+            f"commit of the last batch{which}, and starts again"
         )
 
 

@@ -36,7 +36,7 @@ class Refutation(Enum):
     OUT_OF_ORDER = "out of order"
     NOT_THE_SAME = "not the same"
     DIFFERENT = "they differ"
-    """It is unknown which of the two is right."""
+    """Which of the two is right is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

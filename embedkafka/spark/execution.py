@@ -25,7 +25,7 @@ _INTERVAL: Final = "ProcessingTimeTrigger"
 _SINKS_WITHOUT_KAFKA: Final = frozenset(
     {"MemorySink", "ConsoleTable", "NoopTable", "FileStreamSink"}
 )
-_NO_DATA_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+NO_DATA_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 _UNITS: Final = ((3_600_000, "hour"), (60_000, "minute"), (1000, "second"), (1, "millisecond"))
 _MOST_FURTHER_ARGUMENTS: Final = 10
 """How many arguments `startQuery` may have behind ours; they depend on the release, and default."""
@@ -129,7 +129,7 @@ class Execution:
         watermark_ms = metadata.nextBatchWatermarkMs()
         return (
             watermark_ms > plan.offsetSeqMetadata().batchWatermarkMs()
-            and plan.sparkSession().conf().get(_NO_DATA_BATCHES) == "true"
+            and plan.sparkSession().conf().get(NO_DATA_BATCHES) == "true"
             and any(_waits_for(each, watermark_ms) for each in _operators(plan.executedPlan()))
         )
 

@@ -140,9 +140,46 @@ class ClicksOfImpressions:
         return to_files(both.select("id", "click"), options)
 
 
+class OnceIntoLedger:
+    """Drops duplicates behind a watermark, and appends each batch to a ledger.
+
+    The last batch has no records, so only a crash of the one before appends anything twice.
+    """
+
+    says = "doubled"
+
+    def __init__(self) -> None:
+        self._batches: list[tuple[int, list[dict[str, Any]]]] = []
+
+    def wrong(self) -> Given:
+        events = [{"id": n, "at": f"2026-01-05T10:{n * 5:02}:00"} for n in range(6)]
+        return {
+            "job": self._job,
+            "inputs": {"in": Input(events, key="id", event_time="at")},
+            "outputs": {"ledger": lambda spark: [row for _, rows in self._batches for row in rows]},
+            "reset": self._batches.clear,
+        }
+
+    def right(self) -> Given:
+        """By the number of the batch."""
+        unique = {
+            "ledger": lambda spark: [row for rows in dict(self._batches).values() for row in rows]
+        }
+        return {**self.wrong(), "outputs": unique}
+
+    def _job(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        events = columns(spark, options, "in", "id INT, at TIMESTAMP")
+        once = events.withWatermark("at", "10 minutes").dropDuplicates(["id", "at"])
+        return start(once.select("id").writeStream.foreachBatch(self._append), options)
+
+    def _append(self, batch: DataFrame, number: int) -> None:
+        self._batches.append((number, [row.asDict() for row in batch.collect()]))
+
+
 PAIRS: Final[list[type[Pair]]] = [
     TimeOfProcessing,
     CopiesIntoTopic,
     UpdatesWithoutKey,
     ClicksOfImpressions,
+    OnceIntoLedger,
 ]

@@ -12,6 +12,7 @@ from embedkafka.explore.driver import Driver, ImmediateJob
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.spark.execution import NO_DATA_BATCHES
 
 OPTIONS = Options(bootstrap_servers="localhost:9092", directory="/data")
 
@@ -46,6 +47,13 @@ class FakeQuery:
         self.isActive = False
 
 
+class FakeConf(dict[str, str]):
+    """The settings of a session."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+
 class FakeSession:
     """A session whose job starts these queries, and returns some of them."""
 
@@ -53,11 +61,14 @@ class FakeSession:
         self.streams = self
         self.active: list[FakeQuery] = []
         self.starts = 0
+        self.conf = FakeConf({NO_DATA_BATCHES: "true"})
+        self.started_with: list[str] = []
         self._queries = queries
         self._returned = list(queries) if returned is ... else returned
 
     def job(self, spark: object, options: Options) -> Any:
         self.starts += 1
+        self.started_with.append(self.conf[NO_DATA_BATCHES])
         self.active = list(self._queries)
         for query in self._queries:
             query.isActive = True
@@ -91,6 +102,19 @@ def test_a_query_is_started_once_and_held_between_batches(drained: list[str]) ->
 
     assert drained == ["a", "a", "a"]
     assert session.starts == 1
+
+
+def test_a_query_that_must_not_close_windows_starts_again_for_it(drained: list[str]) -> None:
+    query = FakeQuery("a")
+    session = FakeSession(query)
+    driver = session.driver()
+
+    driver.take(OPTIONS)
+    driver.take_without_closing(OPTIONS)
+
+    assert session.started_with == ["true", "false"]
+    assert session.conf == {NO_DATA_BATCHES: "true"}
+    assert query.is_held
 
 
 def test_while_one_query_runs_the_others_are_held(monkeypatch: pytest.MonkeyPatch) -> None:

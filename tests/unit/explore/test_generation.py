@@ -89,6 +89,17 @@ def test_a_job_with_a_watermark_gets_its_inputs_in_order() -> None:
     assert any(schedule.arrivals[0].source == "prices" for schedule in schedules)
 
 
+def test_a_crash_strikes_the_batch_with_records_and_the_one_behind_it_in_turn() -> None:
+    led = terms(has_watermark=True, left_out=frozenset(StepKind) - {StepKind.CRASH})
+    crashes = [each.events[0].event for each in drawn(led, 5)]
+    assert crashes == [Crash(before_closing=is_before) for is_before in (True, False, True, False)]
+    assert not any(
+        isinstance(placed.event, Crash) and placed.event.before_closing
+        for schedule in drawn(terms())
+        for placed in schedule.events
+    )
+
+
 def test_behind_the_last_start_each_input_has_a_record_to_move_the_watermark() -> None:
     starts = (Restart, Crash, KillJvm, Limit)
     schedules = drawn(terms(has_watermark=True, kill_jvm=True))

@@ -71,7 +71,8 @@ def test_records_out_of_their_order_are_listed_as_they_come() -> None:
     [
         (Limit(records=2), "at most 2 of each input"),
         (Restart(), "start again from their checkpoints"),
-        (Crash(), "dies after the sink's write and before the commit"),
+        (Crash(), "dies after the sink's write and before the commit of the last batch, and"),
+        (Crash(before_closing=True), "before the commit of the last batch with records, and"),
         (Resend(arrival=Arrival("orders", 2)), "orders 3 arrives again"),
         (
             LoseReply(topic="orders", api="FETCH"),
@@ -105,8 +106,9 @@ def test_queries_stop_before_records_are_sent_that_no_batch_takes() -> None:
     assert sorted(index for index, _ in stops_first(steps)) == [0, 1, 2, 3, 4]
 
 
-def test_queries_stop_before_what_waits_for_a_driver_that_dies() -> None:
-    sent, kill = Send(arrivals=orders(1, 2)), KillJvm(moment=Moment.WRITTEN)
+@pytest.mark.parametrize("kill", [KillJvm(moment=Moment.WRITTEN), Crash(before_closing=True)])
+def test_queries_stop_before_what_waits_for_a_driver_that_dies(kill: Event) -> None:
+    sent = Send(arrivals=orders(1, 2))
 
     assert stops_first([Take(), sent, kill, Restart(), Take()]) == [
         (0, Take()),
@@ -116,4 +118,3 @@ def test_queries_stop_before_what_waits_for_a_driver_that_dies() -> None:
         (3, Restart()),
         (4, Take()),
     ]
-    assert str(kill).endswith("in its first batch between the sink's write and the commit")
