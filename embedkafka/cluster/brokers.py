@@ -364,7 +364,7 @@ class Brokers:
     @property
     def has_meters(self) -> bool:
         """Whether they are switched on."""
-        return bool(self._meters) or self.controller_event_log.is_on
+        return bool(self._meters) or self.controller_event_log.is_kept
 
     def drop_meters(self) -> None:
         """Switches them off, and forgets what they have counted."""

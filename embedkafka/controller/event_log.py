@@ -1,9 +1,9 @@
 """The events that controllers have handled, how long each waited, and how long it took.
 
-Owner: `_lock` (leaf) guards the totals; `_events` is a deque that controllers append to and any
-thread may copy.
-Invariants: until `start`, an event and a request cost one comparison each; at most `_REMEMBERED`
-events are kept, and the totals count all.
+Owner: `_lock` (leaf) guards the totals and listeners; `_events` is a deque that controllers append
+to and any thread may copy.
+Invariants: until `start` or `listen`, an event and a request cost one comparison each; at most
+`_REMEMBERED` events are kept, and the totals count all.
 Not here: what an event changes (`state_change_log`).
 """
 
@@ -50,6 +50,9 @@ class ControllerEvent(NamedTuple):
         )
 
 
+Listener = Callable[[ControllerEvent], None]
+
+
 class QueuedEvent(NamedTuple):
     """An event on its way, while events are recorded."""
 
@@ -79,6 +82,10 @@ class ControllerEventLog:
     def __init__(self, next_number: Callable[[], int] | None = None) -> None:
         """`next_number` places an event among others; it may be called on any thread."""
         self.is_on = False
+        """Whether events have to be timed."""
+        self.is_kept = False
+        """Whether they are kept and counted."""
+        self._listeners: tuple[Listener, ...] = ()
         self._next_number = next_number or count(1).__next__
         self._lock = ranked_lock("controller events", LEAF_RANK)
         self._events: deque[ControllerEvent] = deque(maxlen=_REMEMBERED)
@@ -88,15 +95,29 @@ class ControllerEventLog:
 
     def start(self) -> None:
         """Records from now on."""
-        self.is_on = True
+        with self._lock:
+            self.is_on = self.is_kept = True
 
     def stop(self) -> None:
         """Records no more, and forgets everything."""
-        self.is_on = False
         with self._lock:
+            self.is_kept = False
+            self.is_on = bool(self._listeners)
             self._events.clear()
             for totals in (self._handled, self._queued, self._sent):
                 totals.clear()
+
+    def listen(self, listener: Listener) -> None:
+        """Tells each event to `listener`, on the thread that has handled it."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+            self.is_on = True
+
+    def forget(self, listener: Listener) -> None:
+        """Tells `listener` no more."""
+        with self._lock:
+            self._listeners = tuple(each for each in self._listeners if each != listener)
+            self.is_on = self.is_kept or bool(self._listeners)
 
     def note(
         self,
@@ -121,16 +142,24 @@ class ControllerEventLog:
             duration_ms=ended_ms - started_ms,
         )
         with self._lock:
-            key = controller, state
-            self._handled[key] = self._handled.get(key, Timed()).plus(event.duration_ms)
-            self._queued[controller] = self._queued.get(controller, Timed()).plus(event.queued_ms)
-            self._events.append(event)
+            if self.is_kept:
+                self._keep(event, state)
+            listeners = self._listeners
+        for listener in listeners:
+            listener(event)
+
+    def _keep(self, event: ControllerEvent, state: ControllerState) -> None:
+        by = event.controller
+        self._handled[by, state] = self._handled.get((by, state), Timed()).plus(event.duration_ms)
+        self._queued[by] = self._queued.get(by, Timed()).plus(event.queued_ms)
+        self._events.append(event)
 
     def note_sending(self, controller: int, broker: int, queued_ms: float) -> None:
         """A request to a broker has left the queue."""
         with self._lock:
-            key = controller, broker
-            self._sent[key] = self._sent.get(key, Timed()).plus(queued_ms)
+            if self.is_kept:
+                key = controller, broker
+                self._sent[key] = self._sent.get(key, Timed()).plus(queued_ms)
 
     def since(self, number: int) -> list[ControllerEvent]:
         """The events after this number that are still kept, oldest first."""

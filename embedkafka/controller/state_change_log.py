@@ -1,6 +1,7 @@
 """The moves of partitions and replicas, as Kafka's logger `state.change.logger` has them.
 
-Owner: `_changes`, a deque that the controllers of a cluster append to and any thread may copy.
+Owner: `_changes`, a deque that the controllers of a cluster append to and any thread may copy;
+`_lock` (leaf) guards the listeners.
 Invariants: a move costs one append; at most `_REMEMBERED` are kept.
 Not here: which moves are legal (the state machines).
 """
@@ -12,6 +13,7 @@ from itertools import count
 from typing import Final
 
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import NamedTuple
 from embedkafka.zk.payloads import LeaderAndIsr
 
@@ -61,6 +63,18 @@ class StateChangeLog:
         """`next_number` places a change among others; it may be called on any thread."""
         self._next_number = next_number or count(1).__next__
         self._changes: deque[StateChange] = deque(maxlen=_REMEMBERED)
+        self._lock = ranked_lock("state changes", LEAF_RANK)
+        self._listeners: tuple[Callable[[StateChange], None], ...] = ()
+
+    def listen(self, listener: Callable[[StateChange], None]) -> None:
+        """Tells each change to `listener`, on the controller's thread."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+    def forget(self, listener: Callable[[StateChange], None]) -> None:
+        """Tells `listener` no more."""
+        with self._lock:
+            self._listeners = tuple(each for each in self._listeners if each != listener)
 
     def note(
         self,
@@ -89,6 +103,8 @@ class StateChangeLog:
             refused=refused,
         )
         self._changes.append(change)
+        for listener in self._listeners:
+            listener(change)
         _LOG.debug("%s", change)
 
     def since(self, number: int) -> list[StateChange]:

@@ -1,9 +1,9 @@
 """Follows a cluster while a page is wanted: what happened when, throughput, and lag over time.
 
 Owner: its thread owns the last observation; `_lock` (leaf) guards what was recorded.
-Invariants: a cluster that is not recorded pays nothing. A recorded one is looked at after each
-change, and a few times per second; what begins and ends between two looks is not seen. At most
-`_KEPT` events and samples are kept, the newest.
+Invariants: a cluster that is not recorded pays nothing. Controllers tell what they do. All else is
+looked at after each change, and a few times per second; what begins and ends between two looks is
+not seen. At most `_KEPT` events and samples are kept, the newest.
 Not here: tests and Spark's batches, which their owner adds with `span`.
 """
 
@@ -17,6 +17,7 @@ from embedkafka.cluster.reports.description import views_by_partition
 from embedkafka.cluster.reports.report import KEPT_RECORDS, ask
 from embedkafka.cluster.reports.troubles import find_troubles
 from embedkafka.cluster.request_log import Mark
+from embedkafka.page.controller_work import ControllerWork
 from embedkafka.page.state import Json, embedded_state, records_of, topics_of
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import EmbedKafkaError, Failures
@@ -41,7 +42,6 @@ class _Seen:
 
     brokers: dict[int, str]
     controller: int | None
-    leaders: dict[str, int | None]
     isr: dict[str, tuple[int, ...]]
     ends: dict[str, int]
     groups: dict[str, str]
@@ -60,6 +60,7 @@ class Recorder:
         self._events: deque[Json] = deque(maxlen=_KEPT)
         self._spans: deque[Json] = deque(maxlen=_KEPT)
         self._open: dict[str, Json] = {}
+        self._controllers = ControllerWork(self._brokers)
         self._throughput: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         self._lag: dict[str, deque[tuple[float, int]]] = {}
         self._kept_topics: dict[str, Json] = {}
@@ -70,10 +71,12 @@ class Recorder:
         self._asked: tuple[dict[str, str], frozenset[str]] = ({}, frozenset())
 
     def start(self) -> None:
+        self._controllers.start()
         self._thread = start_thread("ek-page", self._follow, self._failures)
 
     def stop(self) -> None:
         """Looks once more, and ends; the cluster still runs."""
+        self._controllers.stop()
         self._ending.set()
         if self._thread is not None:
             self._brokers.on_change()  # wakes it
@@ -118,12 +121,23 @@ class Recorder:
 
     def timeline(self) -> Json:
         """What was recorded so far."""
+        controllers = self._controllers
+        work, elections, changes = (
+            controllers.spans(),
+            controllers.elections(),
+            controllers.changes(),
+        )
         with self._lock:
             return {
                 "started": self._started_ms,
                 "ended": now_ms(),
-                "events": list(self._events),
-                "spans": [*self._spans, *({**s, "to": now_ms()} for s in self._open.values())],
+                "events": sorted([*self._events, *elections], key=lambda each: each["at"]),
+                "changes": changes,
+                "spans": [
+                    *self._spans,
+                    *({**s, "to": now_ms()} for s in self._open.values()),
+                    *work,
+                ],
                 "throughput": list(self._throughput),
                 "lag": {group: list(points) for group, points in self._lag.items()},
             }
@@ -169,7 +183,6 @@ class Recorder:
         return _Seen(
             brokers={handle.id: handle.state.value for handle in brokers.all()},
             controller=brokers.state.find_controller(),
-            leaders={name: each.leader for name, each in named.items()},
             isr={name: each.isr for name, each in named.items()},
             ends={
                 str(partition): view.log_end_offset
@@ -194,12 +207,9 @@ class Recorder:
             self._note_throughput(last, seen, at)
             if seen.controller not in (None, last.controller):
                 self._event("election", f"broker {seen.controller} is the controller", at)
-            for name, leader in seen.leaders.items():
-                if name in last.leaders and leader != last.leaders[name]:
-                    said = "lost its leader" if leader is None else f"is led by broker {leader}"
-                    self._event("election", f"{name} {said}", at)
-                if name in last.isr and set(seen.isr[name]) != set(last.isr[name]):
-                    now = ", ".join(map(str, seen.isr[name])) or "none"
+            for name, isr in seen.isr.items():
+                if name in last.isr and set(isr) != set(last.isr[name]):
+                    now = ", ".join(map(str, isr)) or "none"
                     self._event("isr", f"{name} in sync: {now}", at)
             for group, state in seen.groups.items():
                 if last.groups.get(group) != state:

@@ -130,6 +130,7 @@ class ExternalSource:
             "started": self._started,
             "ended": now_ms(),
             "events": [],
+            "changes": [],
             "spans": [],
             "throughput": [],
             "lag": {},

@@ -64,6 +64,7 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
     recorder.span("test", "test_orders", 0, 1, status="failed")
     recorder.keep_topics("test_orders", None)
     kafka.broker(3).kill()
+    kafka.await_leader("orders")
     recorder.stop()
     file = tmp_path / "report.html"
     file.write_text(static_page({"title": "run", "clusters": [recorder.document()]}))
@@ -76,6 +77,9 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
             browser.open(file.as_uri())
             browser.wait_for("document.querySelectorAll('svg rect').length > 3")
             assert "broker 3 is killed" in browser.text()
+            assert browser.run("document.querySelectorAll('rect.s-controller').length") > 0
+            assert browser.run("document.querySelectorAll('circle.e-state').length") > 0
+            assert "NewPartition -> OnlinePartition" in browser.run("document.body.textContent")
             overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
             for key in "1234":
                 browser.press(key)

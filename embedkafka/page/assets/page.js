@@ -106,13 +106,16 @@ function timeline(data) {
     }
     y += row;
   }
-  parts.push(el("svg:text", { x: 0, y: y + 12 }, "events"));
-  parts.push(el("svg:line", { class: "axis", x1: left, x2: width - right, y1: y + 8, y2: y + 8 }));
-  for (const event of data.events) {
-    parts.push(el("svg:circle", { cx: x(event.at), cy: y + 8, r: 4, class: `e-${event.lane}` },
-      el("svg:title", {}, `${clock(event.at)} ${event.text}`)));
+  for (const [name, events] of [["state changes", data.changes], ["events", data.events]]) {
+    parts.push(el("svg:text", { x: 0, y: y + 12 }, name));
+    parts.push(el("svg:line", { class: "axis", x1: left, x2: width - right, y1: y + 8, y2: y + 8 }));
+    for (const event of events) {
+      parts.push(el("svg:circle", { cx: x(event.at), cy: y + 8, r: 4, class: `e-${event.lane}` },
+        el("svg:title", {}, `${clock(event.at)} ${event.text}`)));
+    }
+    y += row;
   }
-  y += row + 4;
+  y += 4;
   const most = Math.max(1, ...data.throughput.map((point) => point[1]));
   const height = 54, base = y + height;
   const points = data.throughput.map(([at, rate]) => `${x(at).toFixed(1)},${(base - rate / most * height).toFixed(1)}`);
@@ -128,15 +131,21 @@ function timeline(data) {
     if (width > 560 || at % 2 === 0) parts.push(el("svg:text", { x: x(ms), y: base + 16, "text-anchor": anchor }, clock(ms).slice(0, 10)));
   }
   const legend = [["--good", "passed, running"], ["--bad", "failed, killed, election"], ["--warn", "fault, paused, in-sync replicas"],
-    ["--violet", "transaction, rebalance"], ["--accent", "Spark batch, records/s"]];
+    ["--violet", "transaction, rebalance"], ["--accent", "controller, Spark batch, records/s"]];
   return el("div", {}, el("div", { class: "scroll" },
     el("svg:svg", { viewBox: `0 0 ${width} ${base + 22}`, role: "img", "aria-label": "Timeline of the run" }, parts)),
   el("div", { class: "legend" }, legend.map(([color, text]) => el("span", {}, el("i", { style: `background:var(${color})` }), text))),
-  data.events.length ? el("details", { style: "margin-top:8px" }, el("summary", {}, `${data.events.length} events`),
-    table(["time", "what"], data.events.slice(-200).reverse().map((event) => [clock(event.at), event.text]), "")) : null);
+  happened("events", data.events), happened("state changes", data.changes),
+  happened("controller events", data.spans.filter((each) => each.lane === "controller").map((each) => (
+    { at: each.from, text: `${each.text}, took ${(each.to - each.from).toFixed(1)} ms` }))));
 }
 
-const rank = (lane) => (LANES.includes(lane) ? LANES.indexOf(lane) : lane.startsWith("broker") ? 1.5 : 5);
+function happened(name, events) {
+  return events.length ? el("details", { id: `all-${name.replace(" ", "-")}`, style: "margin-top:8px" }, el("summary", {}, `${events.length} ${name}`),
+    table(["time", "what"], events.slice(-200).reverse().map((event) => [clock(event.at), event.text]), "")) : null;
+}
+
+const rank = (lane) => (LANES.includes(lane) ? LANES.indexOf(lane) : lane.startsWith("broker") ? 1.5 : lane.startsWith("controller") ? 1.7 : 5);
 
 // -- topics
 
@@ -260,9 +269,9 @@ function render() {
   const active = document.activeElement;
   const focus = active && active.id ? [active.id, active.selectionStart] : null;
   const scrolled = document.querySelector(".topics")?.scrollTop || 0;
-  const opened = [...document.querySelectorAll("main details")].map((each) => each.open);
+  const opened = [...document.querySelectorAll("main details[open]")].map((each) => each.id);
   $("main").replaceChildren(...VIEWS[view.tab]().filter(Boolean));
-  document.querySelectorAll("main details").forEach((each, at) => { if (opened[at]) each.open = true; });
+  document.querySelectorAll("main details").forEach((each) => { if (opened.includes(each.id)) each.open = true; });
   if (document.querySelector(".topics")) document.querySelector(".topics").scrollTop = scrolled;
   if (focus && $(focus[0])) {
     $(focus[0]).focus({ preventScroll: true });
