@@ -18,6 +18,7 @@ from embedkafka.runtime.values import NamedTuple
 from embedkafka.zk.payloads import LeaderAndIsr
 
 _REMEMBERED: Final = 50_000
+_ONLINE: Final = "OnlinePartition"
 _LOG = logging.getLogger("embedkafka.state.change.logger")
 
 
@@ -38,7 +39,8 @@ class StateChange(NamedTuple):
     after: str
     """The state that it took, or was meant to take."""
     leader: int | None
-    """Who leads after the move; None if that is not known."""
+    """The leader in ZooKeeper after the move; of a partition that is offline, the last one. None if
+    that is not known."""
     leader_epoch: int | None
     isr: tuple[int, ...]
     refused: str | None
@@ -51,7 +53,8 @@ class StateChange(NamedTuple):
         text = f"controller {self.controller} epoch {self.controller_epoch}: {what} "
         if self.refused is not None:
             return f"{text}stays {self.before}: {self.refused}"
-        led = f", leader {self.leader} epoch {self.leader_epoch}, ISR {list(self.isr)}"
+        role = "leader" if self.after == _ONLINE else "last leader"
+        led = f", {role} {self.leader} epoch {self.leader_epoch}, ISR {list(self.isr)}"
         shown = led if self.leader is not None and self.replica is None else ""
         return f"{text}{self.before} -> {self.after}{shown}"
 

@@ -80,12 +80,28 @@ def test_a_failover_is_told_with_its_reason_and_who_is_missing() -> None:
         )
         kafka.broker(lost).start()
         kafka.await_isr("orders", size=2)
+        mark = kafka.mark()
         kafka.broker(lost).kill()
         kafka.await_isr("orders", size=1)
         assert "since epoch 1, and now in epoch 2: controller" in kafka.explain("orders")
         changes = kafka.report().partition("state changes:\n")[2].partition("\ngroups")[0]
         assert "orders-0 OnlinePartition -> OfflinePartition" in changes
         assert "NewPartition" not in changes, "what killed nothing is shown"
+        assert "state changes" not in kafka.report(since=mark), "a follower moved no partition"
+        mark = kafka.mark()
+        kafka.broker(lost).start()
+        kafka.await_isr("orders", size=2)
+        kafka.elect_controller(lost)
+        kafka.broker(left).kill()
+        kafka.await_leader("orders")
+        # No request since the mark names the topic.
+        assert "state changes:\n  and 2 of orders" in kafka.report(since=mark)
+        kafka.broker(left).start()
+        kafka.await_isr("orders", size=2)
+        kafka.elect_controller(left)
+        kafka.move_leader("orders", to=left)
+        kafka.broker(lost).kill()
+        kafka.await_isr("orders", size=1)
         kafka.broker(left).kill()
         assert kafka.explain("orders").startswith(
             f"No broker leads orders-0 at the moment: ZooKeeper still names broker {left}. In "

@@ -46,6 +46,14 @@ _TIMERS: Final = {
     "EventQueueTimeMs": "Milliseconds that events waited for the controller.",
     "RequestRateAndQueueTimeMs": "Milliseconds that the controller's requests waited, by broker.",
 }
+_COUNTS: Final = {
+    **{
+        f"{timer}{COUNT}": f"Events that controllers handled in the state {state}."
+        for timer, state in _EVENTS_OF.items()
+    },
+    f"EventQueueTimeMs{COUNT}": "Events that controllers took from their queues.",
+    f"RequestRateAndQueueTimeMs{COUNT}": "Requests that the controller sent, by broker.",
+}
 
 GROUP_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
 """The states of groups that Kafka counts."""
@@ -115,7 +123,7 @@ NAMES: Final[Mapping[str, str]] = {
     "TotalQueueSize": "Requests of the controller that wait for other brokers.",
     "QueueSize": "Requests of the controller that wait for one broker.",
     **_TIMERS,
-    **{f"{name}{COUNT}": f"How often: {what}" for name, what in _TIMERS.items()},
+    **_COUNTS,
     "Size": "Bytes in the log of a replica.",
     "NumLogSegments": "Segments in the log of a replica.",
     "LogStartOffset": "The first offset of a replica.",

@@ -63,6 +63,7 @@ _PARTITIONS: Final = 20
 _WARNINGS: Final = 20
 _REFUSALS: Final = 20
 _CHANGES: Final = 20
+_OTHERS: Final = 5  # topics
 _CREATED: Final = frozenset({"NonExistentPartition", "NewPartition"})
 _TEXT: Final = 60  # characters of a key or value
 _FETCH_BYTES: Final = 1 << 20
@@ -285,7 +286,10 @@ def _state_changes(
     from_number: int,
     topics: frozenset[str] | None,
 ) -> Iterator[str]:
-    """What controllers did to partitions that lost their leaders, or got other ones."""
+    """What controllers did to partitions that lost their leaders, or got other ones.
+
+    If `topics` are named, others are counted in one line.
+    """
     known = {(status.topic, status.partition) for status in statuses}
     found = [
         change
@@ -293,9 +297,14 @@ def _state_changes(
         if change.replica is None
         and change.before not in _CREATED
         and (change.topic, change.partition) in known
-        and (change.topic in topics if topics is not None else change.topic not in INTERNAL_TOPICS)
+        and (change.topic not in INTERNAL_TOPICS or (topics is not None and change.topic in topics))
     ]
-    yield from map(str, found[-_CHANGES:])
+    named = [change for change in found if topics is None or change.topic in topics]
+    yield from map(str, named[-_CHANGES:])
+    others = sorted({change.topic for change in found} - {change.topic for change in named})
+    if others:
+        more = ", ..." if len(others) > _OTHERS else ""
+        yield f"and {len(found) - len(named)} of {', '.join(others[:_OTHERS])}{more}"
 
 
 def _groups(
