@@ -45,6 +45,11 @@ class StateChange(NamedTuple):
     isr: tuple[int, ...]
     refused: str | None
     """Why it kept its state; None if it moved."""
+    election: str | None = None
+    """Why a leader was elected for a partition that had one before: "offline partition", "preferred
+    replica", "reassigned partition" or "controlled shutdown"; None if none was."""
+    is_unclean: bool = False
+    """Whether the leader that was elected was not in sync, so that records may be lost."""
 
     def __str__(self) -> str:
         what = f"{self.topic}-{self.partition}"
@@ -56,7 +61,9 @@ class StateChange(NamedTuple):
         role = "leader" if self.after == _ONLINE else "last leader"
         led = f", {role} {self.leader} epoch {self.leader_epoch}, ISR {list(self.isr)}"
         shown = led if self.leader is not None and self.replica is None else ""
-        return f"{text}{self.before} -> {self.after}{shown}"
+        unclean = ", unclean" if self.is_unclean else ""
+        why = "" if self.election is None else f" ({self.election}{unclean})"
+        return f"{text}{self.before} -> {self.after}{shown}{why}"
 
 
 class StateChangeLog:
@@ -90,6 +97,8 @@ class StateChangeLog:
         after: str,
         state: LeaderAndIsr | None,
         refused: str | None = None,
+        election: str | None = None,
+        is_unclean: bool = False,
     ) -> None:
         change = StateChange(
             number=self._next_number(),
@@ -104,6 +113,8 @@ class StateChangeLog:
             leader_epoch=None if state is None else state.leader_epoch,
             isr=() if state is None else tuple(state.isr),
             refused=refused,
+            election=election,
+            is_unclean=is_unclean,
         )
         self._changes.append(change)
         for listener in self._listeners:

@@ -8,6 +8,7 @@ Not here: choosing the moves (`core`, `topic_deletion`, `reassignment`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from embedkafka.controller import partition_machine, replica_machine
 from embedkafka.controller.context import ControllerContext, PartitionAndReplica
@@ -24,6 +25,13 @@ from embedkafka.zk.payloads import LeaderAndIsr
 
 UncleanTopics = Callable[[Iterable[str]], set[str]]
 """Selects the topics whose settings allow an unclean election."""
+
+
+_REASONS: Final = {
+    **{strategy: strategy.value for strategy in Strategy},
+    Strategy.OFFLINE_ALLOW_UNCLEAN: Strategy.OFFLINE.value,
+}
+"""What the log says of each strategy."""
 
 
 class StateChangeFailed(Exception):
@@ -165,8 +173,11 @@ class StateChanges:
             )
             for partition, state in updates.written.items():
                 context.leadership[partition] = state
-                self.unclean_elections += state.leader not in current[partition].isr
-                self._move_partition(partition, PartitionState.ONLINE)
+                is_unclean = state.leader not in current[partition].isr
+                self.unclean_elections += is_unclean
+                self._move_partition(
+                    partition, PartitionState.ONLINE, strategy, is_unclean=is_unclean
+                )
                 batch.add_leader_and_isr(elections.recipients[partition], partition, is_new=False)
                 results[partition] = state
             refused = {
@@ -251,10 +262,27 @@ class StateChanges:
 
     # -- moves, and what the log says of them
 
-    def _move_partition(self, partition: TopicPartition, target: PartitionState) -> None:
+    def _move_partition(
+        self,
+        partition: TopicPartition,
+        target: PartitionState,
+        strategy: Strategy | None = None,
+        *,
+        is_unclean: bool = False,
+    ) -> None:
         before = partition_machine.state_of(self._context, partition)
         partition_machine.move(self._context, partition, target)
-        self._note(partition, None, before.value, target.value)
+        self._log.note(
+            self._controller_id,
+            self._context.epoch,
+            partition,
+            None,
+            before=before.value,
+            after=target.value,
+            state=self._context.leadership.get(partition),
+            election=None if strategy is None else _REASONS[strategy],
+            is_unclean=is_unclean,
+        )
 
     def _move_replica(self, replica: PartitionAndReplica, target: ReplicaState) -> None:
         before = replica_machine.state_of(self._context, replica)

@@ -24,6 +24,7 @@ LOGGERS: Final[Mapping[str, str]] = {
     "kafka.network": "embedkafka.net",
     "kafka.server": "embedkafka.server",
     "kafka.zk": "embedkafka.zk",
+    "state.change.logger": "embedkafka.state.change.logger",
 }
 """Python's loggers by the names of Kafka's."""
 

@@ -113,11 +113,20 @@ STATUS = PartitionStatus(
 )
 
 
-def change(before: str, leader: int | None, *, refused: str | None = None) -> StateChange:
+def change(
+    before: str,
+    leader: int | None,
+    *,
+    refused: str | None = None,
+    election: str | None = None,
+    is_unclean: bool = False,
+) -> StateChange:
     after = "OnlinePartition"
     if before == "lost":
         before, after = "OnlinePartition", "OfflinePartition"
-    return StateChange(1, 3, 1, "orders", 0, None, before, after, leader, 5, (2,), refused)
+    return StateChange(
+        1, 3, 1, "orders", 0, None, before, after, leader, 5, (2,), refused, election, is_unclean
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +135,22 @@ def change(before: str, leader: int | None, *, refused: str | None = None) -> St
         ([], "leads orders-0 in epoch 5, as ZooKeeper says"),
         ([change("NewPartition", 1)], "leads orders-0 in epoch 5, as ZooKeeper says"),
         ([change("NewPartition", 2)], "elected it when the partition was created"),
-        ([change("OnlinePartition", 2)], "elected it on purpose, while the partition had a leader"),
+        (
+            [change("OnlinePartition", 2, election="preferred replica")],
+            "elected it because it is the preferred replica",
+        ),
+        (
+            [change("OnlinePartition", 2, election="reassigned partition")],
+            "elected it for a reassignment",
+        ),
+        (
+            [change("OnlinePartition", 2, election="controlled shutdown")],
+            "elected it when the leader shut down",
+        ),
+        (
+            [change("lost", 1), change("OfflinePartition", 2, is_unclean=True)],
+            "when broker 1 was lost, though it was not in sync and may have lacked records",
+        ),
         ([change("OfflinePartition", 2)], "when it found the partition without a leader"),
         ([change("lost", 2), change("OfflinePartition", 2)], "elected it when it came back"),
         ([change("lost", 1), change("OfflinePartition", 2)], "when broker 1 was lost"),

@@ -1,10 +1,13 @@
 """`kafka.state_changes()`: what the controller's state machines did, move by move."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
 
 from embedkafka import EmbeddedKafka, StateChange, TopicSpec
+from embedkafka.server.loggers import LOGGERS
+from tests.cluster.reassignment import reassign
 from tests.wire.clients import eventually
 
 NEW, ONLINE, OFFLINE = "NewPartition", "OnlinePartition", "OfflinePartition"
@@ -54,6 +57,70 @@ def test_a_failover_shows_who_leads_and_who_decided(kafka: EmbeddedKafka) -> Non
     assert found.leader_epoch == lost.leader_epoch + 1
     assert found.controller == kafka.controller
     assert f"orders-0 {OFFLINE} -> {ONLINE}, leader {successor}" in str(found)
+
+
+def test_an_election_says_why(kafka: EmbeddedKafka) -> None:
+    preferred = kafka.leader_of("orders")
+    mark = kafka.mark()
+    kafka.broker(preferred).restart()
+    kafka.await_isr("orders", size=3)
+    assert "elected it when the leader shut down" in kafka.explain("orders")
+    kafka.move_leader("orders", to=preferred)
+    assert "elected it because it is the preferred replica" in kafka.explain("orders")
+    elections = kafka.state_changes("orders", since=mark)
+    assert [each.election for each in elections] == ["controlled shutdown", "preferred replica"]
+    assert str(elections[-1]).endswith(" (preferred replica)")
+
+
+def test_a_reassignment_shows_every_move() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        kafka.topic("moved", replication=1)
+        old = kafka.leader_of("moved")
+        new = 3 - old
+        mark = kafka.mark()
+        reassign(kafka, "moved", [new])
+
+        def made() -> list[StateChange]:
+            found = kafka.state_changes("moved", since=mark, replicas=True)
+            is_over = bool(found) and found[-1].after == "NonExistentReplica"
+            return found if is_over else []
+
+        found = eventually(made, "the reassignment is over")
+        of_replicas = [(each.replica, each.after) for each in found if each.replica is not None]
+        assert of_replicas == [
+            (new, "NewReplica"),
+            (new, "OnlineReplica"),
+            (old, "OfflineReplica"),
+            (old, "ReplicaDeletionStarted"),
+            (old, "ReplicaDeletionSuccessful"),
+            (old, "NonExistentReplica"),
+        ]
+        [election] = [each for each in found if each.replica is None]
+        assert (election.election, election.leader) == ("reassigned partition", new)
+        assert "elected it for a reassignment" in kafka.explain("moved")
+
+
+def test_an_unclean_election_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, LOGGERS["state.change.logger"])
+    settings = {"unclean.leader.election.enable": "true"}
+    with EmbeddedKafka(brokers=3, config={"replica.lag.time.max.ms": 60_000}) as kafka:
+        kafka.topic("risky", replication=2, config=settings)
+        leader = kafka.leader_of("risky")
+        [follower] = set(kafka.describe_partition("risky").replicas) - {leader}
+        kafka.elect_controller(6 - leader - follower)
+        kafka.broker(follower).kill()
+        kafka.await_isr("risky", size=1)
+        kafka.broker(leader).kill()
+        kafka.await_no_leader("risky")
+        kafka.broker(follower).start()
+        assert kafka.await_leader("risky") == follower
+        last = kafka.state_changes("risky")[-1]
+        assert (last.election, last.is_unclean) == ("offline partition", True)
+        assert "though it was not in sync" in kafka.explain("risky")
+        assert kafka.metrics().total("UncleanLeaderElectionsPerSec") == 1
+    logged = [each.getMessage() for each in caplog.records if "risky-0" in each.getMessage()]
+    assert str(last) in logged
+    assert any(" stays OfflinePartition: no replica is eligible" in line for line in logged)
 
 
 def test_a_refused_move_says_why() -> None:

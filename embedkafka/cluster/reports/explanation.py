@@ -14,6 +14,7 @@ from embedkafka.cluster.reports.description import views_by_partition
 from embedkafka.cluster.reports.report import held_back, open_transactions
 from embedkafka.cluster.reports.request_lines import span
 from embedkafka.cluster.reports.waits import find_waiting
+from embedkafka.controller.election_strategies import Strategy
 from embedkafka.controller.partition_machine import PartitionState
 from embedkafka.controller.replica_machine import ReplicaState
 from embedkafka.controller.state_change_log import StateChange
@@ -65,9 +66,10 @@ def leader_sentence(
     since = f"since epoch {election.leader_epoch}"
     if status.leader_epoch != election.leader_epoch:
         since += f", and now in epoch {status.leader_epoch}"
+    unclean = ", though it was not in sync and may have lacked records"
     return (
         f"Broker {leader} leads {name} {since}: controller {election.controller} elected it "
-        f"{_cause(election, before)}"
+        f"{_cause(election, before)}{unclean if election.is_unclean else ''}"
     )
 
 
@@ -85,8 +87,12 @@ def _cause(election: StateChange, before: Sequence[StateChange]) -> str:
     former = moved[-1] if moved else None
     if election.before == PartitionState.NEW.value:
         return "when the partition was created"
-    if election.before == PartitionState.ONLINE.value:
-        return "on purpose, while the partition had a leader"
+    if election.election == Strategy.PREFERRED.value:
+        return "because it is the preferred replica"
+    if election.election == Strategy.REASSIGN.value:
+        return "for a reassignment"
+    if election.election == Strategy.CONTROLLED_SHUTDOWN.value:
+        return "when the leader shut down"
     if former is None or former.leader is None or former.leader < 0:
         return "when it found the partition without a leader"
     if former.leader == election.leader:
