@@ -217,9 +217,13 @@ def test_a_quota_shows_how_long_it_delays_clients() -> None:
                 1,
             )
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-        producer.produce(topic.name, b"a" * 100)
-        assert producer.flush(30) == 0
-        assert kafka.metrics().total("ThrottleTimeMs", request="Produce") > 0
+
+        def is_delayed() -> bool:  # a quota is in force soon after it was set
+            producer.produce(topic.name, b"a" * 100)
+            producer.flush(30)
+            return kafka.metrics().total("ThrottleTimeMs", request="Produce") > 0
+
+        eventually(is_delayed, "the quota delays the producer")
 
 
 def test_counts_outlive_a_restart() -> None:

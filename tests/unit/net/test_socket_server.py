@@ -93,11 +93,11 @@ def test_a_reply_may_come_from_any_thread(bench: Bench) -> None:
 
 
 def test_a_network_thread_tells_how_much_time_it_spares_once_it_is_asked(bench: Bench) -> None:
-    began, go_on = threading.Event(), threading.Event()
+    began, go_on = threading.Semaphore(0), threading.Semaphore(0)
 
     def handle(request: Request) -> None:
-        began.set()
-        go_on.wait(WAIT_S)
+        began.release()
+        go_on.acquire(timeout=WAIT_S)
         request.reply([b"done"])
 
     server = bench.serve(handle)
@@ -107,12 +107,18 @@ def test_a_network_thread_tells_how_much_time_it_spares_once_it_is_asked(bench: 
         server.measure(on=True)
         bench.clock.advance(70)
         peer.send(b"x")
-        assert began.wait(WAIT_S)
+        assert began.acquire(timeout=WAIT_S)
         bench.clock.advance(30)
         [view] = server.processor_views()
-        go_on.set()
+        go_on.release()
         assert peer.receive() == b"done"
-    assert view.idle_share == 0.7
+        peer.send(b"y")
+        assert began.acquire(timeout=WAIT_S)
+        bench.clock.advance(100)
+        [later] = server.processor_views()
+        go_on.release()
+        assert peer.receive() == b"done"
+    assert (view.idle_share, later.idle_share) == (0.7, 0.35)
     assert view.connections == {("PLAINTEXT", "127.0.0.1"): 1}
     assert view.muted == {"PLAINTEXT": 1}
     server.measure(on=False)
