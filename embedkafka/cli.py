@@ -535,13 +535,12 @@ def _broker(parsed: argparse.Namespace) -> int:
 
 def _dump_log(parsed: argparse.Namespace) -> int:
     from embedkafka.cluster import log_dump
-    from embedkafka.log.dump import Problem
 
     show = log_dump.as_json if parsed.json else log_dump.as_text
     damaged = False
     try:
         for finding in log_dump.dump_log(parsed.path):
-            damaged = damaged or isinstance(finding, Problem)
+            damaged = damaged or finding.kind == "problem"
             print(show(finding))
         sys.stdout.flush()
     except BrokenPipeError:

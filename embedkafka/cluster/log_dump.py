@@ -7,24 +7,12 @@ Owner: none; the functions only read.
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from embedkafka.log.dump import (
-    BatchFound,
-    DirectoryFound,
-    EntryFound,
-    FileFound,
-    Finding,
-    Meaning,
-    PartitionFound,
-    Problem,
-    RecordFound,
-    dump,
-)
+from embedkafka.log.dump import Finding, Meaning, dump
 from embedkafka.protocol.codec import decode_versioned, leading_version
 from embedkafka.protocol.errors import ProtocolError
 from embedkafka.protocol.message import schema_of
@@ -57,15 +45,6 @@ from embedkafka.runtime.shown_values import find_text, show_hex
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.txn.states import STATES_BY_NUMBER
 
-_KINDS: Final[Mapping[type, str]] = {
-    DirectoryFound: "log_dir",
-    PartitionFound: "partition",
-    FileFound: "file",
-    EntryFound: "entry",
-    BatchFound: "batch",
-    RecordFound: "record",
-    Problem: "problem",
-}
 #: The types of a record's key and value, by topic and version of the key.
 _INTERNAL_TOPICS: Final[Mapping[str, Mapping[int, tuple[type[object], type[object]]]]] = {
     GROUP_METADATA_TOPIC: {
@@ -92,31 +71,28 @@ def dump_log(path: Path) -> Iterator[Finding]:
 
 def as_json(finding: Finding) -> str:
     """One JSON object; bytes become text if they are printable, or else `{"base64": ...}`."""
-    if isinstance(finding, EntryFound):
-        fields: Mapping[str, object] = finding.fields
-    else:
-        fields = asdict(finding)
-    return json.dumps({"kind": _KINDS[type(finding)], **_plain_mapping(fields)})
+    return json.dumps({"kind": finding.kind, **_plain_mapping(finding.fields)})
 
 
 def as_text(finding: Finding) -> str:
     """One line, indented by depth."""
-    match finding:
-        case DirectoryFound():
-            return f"{finding.path}: broker {finding.broker_id} of cluster {finding.cluster_id}"
-        case PartitionFound():
-            topic_id = f", topic id {finding.topic_id}" if finding.topic_id else ""
-            return f"{finding.topic}-{finding.partition} in {finding.path}{topic_id}"
-        case FileFound():
-            return f"  {finding.name}: {finding.size} bytes"
-        case EntryFound():
-            return "    " + ", ".join(f"{name} {value}" for name, value in finding.fields.items())
-        case BatchFound():
-            return "    " + _batch_text(finding)
-        case RecordFound():
-            return "      " + _record_text(finding)
-        case Problem():
-            return f"! {finding.path}: {finding.reason}"
+    fields = finding.fields
+    match finding.kind:
+        case "log_dir":
+            return "{path}: broker {broker_id} of cluster {cluster_id}".format_map(fields)
+        case "partition":
+            topic_id = f", topic id {fields['topic_id']}" if fields["topic_id"] else ""
+            return "{topic}-{partition} in {path}".format_map(fields) + topic_id
+        case "file":
+            return "  {name}: {size} bytes".format_map(fields)
+        case "entry":
+            return "    " + ", ".join(f"{name} {value}" for name, value in fields.items())
+        case "batch":
+            return "    " + _batch_text(**fields)
+        case "record":
+            return "      " + _record_text(**fields)
+        case _:
+            return "! {path}: {reason}".format_map(fields)
 
 
 def explain(topic: str, record: Record) -> Meaning | None:
@@ -170,36 +146,44 @@ def _plain_bytes(value: bytes) -> object:
     return {"base64": base64.b64encode(value).decode()} if text is None else text
 
 
-def _batch_text(batch: BatchFound) -> str:
+def _batch_text(
+    *,
+    leader_epoch: int,
+    max_timestamp: int,
+    delete_horizon: int | None,
+    **fields: Any,  # Any: the rest is shown as it is
+) -> str:
     parts = [
-        f"batch {batch.base_offset} to {batch.last_offset}",
-        f"{batch.size} bytes at {batch.position}",
-        f"magic {batch.magic}",
-        batch.compression if batch.compression != "none" else "",
-        f"epoch {batch.leader_epoch}" if batch.leader_epoch >= 0 else "",
-        _time_text(batch.max_timestamp),
-        batch.timestamp_type if batch.timestamp_type != "create_time" else "",
-        _producer_text(batch),
-        "transactional" if batch.is_transactional else "",
-        "control" if batch.is_control else "",
-        "" if batch.delete_horizon is None else f"gone by {_time_text(batch.delete_horizon)}",
-        "" if batch.is_valid else "INVALID",
+        "batch {base_offset} to {last_offset}, {size} bytes at {position}, magic {magic}",
+        "{compression}" if fields["compression"] != "none" else "",
+        f"epoch {leader_epoch}" if leader_epoch >= 0 else "",
+        _time_text(max_timestamp),
+        "{timestamp_type}" if fields["timestamp_type"] != "create_time" else "",
+        "producer {producer_id}/{producer_epoch} from {base_sequence}"
+        if fields["producer_id"] >= 0
+        else "",
+        "transactional" if fields["is_transactional"] else "",
+        "control" if fields["is_control"] else "",
+        "" if delete_horizon is None else f"gone by {_time_text(delete_horizon)}",
+        "" if fields["is_valid"] else "INVALID",
     ]
-    return ", ".join(part for part in parts if part)
+    return ", ".join(part for part in parts if part).format_map(fields)
 
 
-def _producer_text(batch: BatchFound) -> str:
-    if batch.producer_id < 0:
-        return ""
-    return f"producer {batch.producer_id}/{batch.producer_epoch} from {batch.base_sequence}"
-
-
-def _record_text(record: RecordFound) -> str:
-    head = f"{record.offset}  {_time_text(record.timestamp)}"
-    if record.meaning is not None:
-        return f"{head}  {_meaning_text(record.meaning)}"
-    parts = [head, f"key={_bytes_text(record.key)}", f"value={_bytes_text(record.value)}"]
-    parts += [f"{name}: {_bytes_text(value)}" for name, value in record.headers]
+def _record_text(
+    *,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+    meaning: Meaning | None,
+) -> str:
+    head = f"{offset}  {_time_text(timestamp)}"
+    if meaning is not None:
+        return f"{head}  {_meaning_text(meaning)}"
+    parts = [head, f"key={_bytes_text(key)}", f"value={_bytes_text(value)}"]
+    parts += [f"{name}: {_bytes_text(content)}" for name, content in headers]
     return "  ".join(parts)
 
 

@@ -1,6 +1,6 @@
 """Lists the contents of log files, one finding at a time, for people and tools.
 
-It opens nothing for writing and repairs nothing; it reports unreadable parts as `Problem`s.
+It opens nothing for writing and repairs nothing; it reports unreadable parts as problems.
 Owner: none; the functions read whole files.
 Not here: how findings are shown, and what records of internal topics mean (`cluster.log_dump`).
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from embedkafka.log.files import checkpoints
 from embedkafka.log.files.index_file import CorruptIndex
@@ -28,7 +28,7 @@ from embedkafka.records.control import find_control_type, read_end_transaction_m
 from embedkafka.records.record import Record
 from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import NamedTuple
 
 OFFSET_CHECKPOINTS: Final = (
     checkpoints.RECOVERY_POINT_CHECKPOINT,
@@ -48,93 +48,26 @@ Explain = Callable[[str, Record], Meaning | None]
 """The meaning of a record in an internal topic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryFound:
-    """A directory of logs, of one broker."""
+class Finding(NamedTuple):
+    """Something in a log, or what is wrong there, as named fields.
 
-    path: str
-    broker_id: int | None
-    cluster_id: str | None
+    Kinds are a directory of logs (`log_dir`), that of one replica (`partition`), a `file`, whose
+    content follows, an `entry` of an index, a snapshot or a checkpoint, a `batch` or outer message
+    of magic 0 or 1, a `record`, whose `meaning` is that to Kafka, and a `problem`.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFound:
-    """The directory of one replica."""
-
-    path: str
-    topic: str
-    partition: int
-    topic_id: str | None
+    kind: str
+    fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFound:
-    """A file; its content follows."""
-
-    name: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryFound:
-    """One entry of an index, a producer snapshot or a checkpoint, as named fields."""
-
-    fields: Mapping[str, int | str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchFound:
-    """The header of a batch, or an outer message of magic 0 or 1."""
-
-    base_offset: int
-    last_offset: int
-    count: int | None
-    position: int
-    size: int
-    magic: int
-    compression: str
-    crc: int
-    is_valid: bool
-    leader_epoch: int
-    timestamp_type: str
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    is_transactional: bool
-    is_control: bool
-    delete_horizon: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFound:
-    """A record; `meaning` is its meaning to Kafka."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    meaning: Meaning | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """A fault, and its place."""
-
-    path: str
-    reason: str
-
-
-Finding = (
-    DirectoryFound | PartitionFound | FileFound | EntryFound | BatchFound | RecordFound | Problem
-)
+def _problem(path: Path, reason: str) -> Finding:
+    return Finding("problem", {"path": str(path), "reason": reason})
 
 
 def dump(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
     """The contents of a file, or of the directory of a replica, a broker or a cluster."""
     if not files.exists(path):
-        yield Problem(path=str(path), reason="there is no such file or directory")
+        yield _problem(path, "there is no such file or directory")
     elif not path.is_dir():
         yield from _dump_file(files, path, explain)
     else:
@@ -177,11 +110,8 @@ def _is_of_partition(name: str) -> bool:
 
 def _head_of_log_dir(files: Files, path: Path) -> Iterator[Finding]:
     meta = checkpoints.read_meta_properties(files, path)
-    yield DirectoryFound(
-        path=str(path),
-        broker_id=None if meta is None else meta.broker_id,
-        cluster_id=None if meta is None else meta.cluster_id,
-    )
+    ids = {name: getattr(meta, name, None) for name in ("broker_id", "cluster_id")}
+    yield Finding("log_dir", {"path": str(path), **ids})
 
 
 def _head_of_partition(
@@ -192,17 +122,13 @@ def _head_of_partition(
         found = checkpoints.read_topic_id(files, path)
         topic_id = None if found is None else str(found)
     except checkpoints.CorruptCheckpoint as error:
-        yield Problem(path=str(path), reason=str(error))
-    yield PartitionFound(
-        path=str(path),
-        topic=topic_partition.topic,
-        partition=topic_partition.partition,
-        topic_id=topic_id,
-    )
+        yield _problem(path, str(error))
+    fields = {"path": str(path), **topic_partition._asdict(), "topic_id": topic_id}
+    yield Finding("partition", fields)
 
 
 def _dump_file(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
-    yield FileFound(name=path.name, size=files.size(path))
+    yield Finding("file", {"name": path.name, "size": files.size(path)})
     yield from _guarded(path, lambda: _content(files, path, explain))
 
 
@@ -210,23 +136,21 @@ def _guarded(path: Path, read: Callable[[], Iterator[Finding]]) -> Iterator[Find
     try:
         yield from read()
     except (CorruptIndex, CorruptSnapshot, checkpoints.CorruptCheckpoint, OSError) as error:
-        yield Problem(path=str(path), reason=str(error))
+        yield _problem(path, str(error))
 
 
 def _content(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
     if path.name in OFFSET_CHECKPOINTS:
         for tp, offset in checkpoints.read_offsets(files, path).items():
-            yield EntryFound(
-                fields={"topic": tp.topic, "partition": tp.partition, "offset": offset}
-            )
+            yield Finding("entry", {**tp._asdict(), "offset": offset})
         return
     if path.name == checkpoints.EPOCH_CHECKPOINT:
         for epoch, start_offset in checkpoints.read_epochs(files, path):
-            yield EntryFound(fields={"epoch": epoch, "start_offset": start_offset})
+            yield Finding("entry", {"epoch": epoch, "start_offset": start_offset})
         return
     match = _SEGMENT_FILE.fullmatch(path.name)
     if match is None:
-        yield Problem(path=str(path), reason="this is no file of a log")
+        yield _problem(path, "this is not a file of a log")
         return
     base_offset, suffix = int(match[1]), match[2]
     if suffix == LOG_SUFFIX:
@@ -237,20 +161,20 @@ def _content(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
         yield from _time_entries(files.read(path), base_offset)
     elif suffix == TXN_INDEX_SUFFIX:
         for txn in TransactionIndex(files, path, base_offset=base_offset):
-            yield EntryFound(fields=txn._asdict())
+            yield Finding("entry", txn._asdict())
     elif suffix == SNAPSHOT_SUFFIX:
         for producer in read_snapshot(files, path):
-            yield EntryFound(fields=producer._asdict())
+            yield Finding("entry", producer._asdict())
 
 
 def _offset_entries(data: bytes, base_offset: int) -> Iterator[Finding]:
     for relative, position in _entries(data, _OFFSET_ENTRY):
-        yield EntryFound(fields={"offset": base_offset + relative, "position": position})
+        yield Finding("entry", {"offset": base_offset + relative, "position": position})
 
 
 def _time_entries(data: bytes, base_offset: int) -> Iterator[Finding]:
     for timestamp, relative in _entries(data, _TIME_ENTRY):
-        yield EntryFound(fields={"timestamp": timestamp, "offset": base_offset + relative})
+        yield Finding("entry", {"timestamp": timestamp, "offset": base_offset + relative})
 
 
 def _entries(data: bytes, entry: Struct) -> Iterator[tuple[int, ...]]:
@@ -270,22 +194,22 @@ def _batches(files: Files, path: Path, explain: Explain) -> Iterator[Finding]:
         try:
             size = next_batch_size(view, position, len(view))
         except ApiError as error:
-            yield Problem(path=str(path), reason=f"at {position}: {error.message}")
+            yield _problem(path, f"at {position}: {error.message}")
             return
         if size is None or position + size > len(view):
             left = len(view) - position
             reason = f"at {position}: the last {left} bytes are part of a batch only"
-            yield Problem(path=str(path), reason=reason)
+            yield _problem(path, reason)
             return
         (batch,) = read_batches(view[position : position + size])
         for finding in _batch(batch, position, topic, explain):
             if isinstance(finding, str):
-                yield Problem(path=str(path), reason=f"at {position}: {finding}")
+                yield _problem(path, f"at {position}: {finding}")
             else:
                 yield finding
         if batch.last_offset <= previous:
             reason = f"at {position}: offset {batch.last_offset} follows {previous}"
-            yield Problem(path=str(path), reason=reason)
+            yield _problem(path, reason)
         position, previous = position + size, batch.last_offset
 
 
@@ -298,39 +222,34 @@ def _batch(batch: Batch, position: int, topic: str, explain: Explain) -> Iterato
             yield "the checksum does not match"
             return
         for record in batch.records():
-            yield RecordFound(
-                offset=record.offset,
-                timestamp=record.timestamp,
-                key=record.key,
-                value=record.value,
-                headers=tuple(record.headers),
-                meaning=_marker(record) if batch.is_control else explain(topic, record),
-            )
+            meaning = _marker(record) if batch.is_control else explain(topic, record)
+            yield Finding("record", {**record._asdict(), "meaning": meaning})
     except ApiError as error:
         yield error.message
 
 
-def _head(batch: Batch, position: int, *, is_valid: bool) -> BatchFound:
-    return BatchFound(
-        base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
-        count=batch.record_count,
-        position=position,
-        size=batch.size_in_bytes,
-        magic=batch.magic,
-        compression=batch.compression.name.lower(),
-        crc=batch.crc,
-        is_valid=is_valid,
-        leader_epoch=batch.partition_leader_epoch,
-        timestamp_type=batch.timestamp_type.name.lower(),
-        max_timestamp=batch.max_timestamp,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-        is_control=batch.is_control,
-        delete_horizon=batch.delete_horizon,
-    )
+def _head(batch: Batch, position: int, *, is_valid: bool) -> Finding:
+    fields = {
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "count": batch.record_count,
+        "position": position,
+        "size": batch.size_in_bytes,
+        "magic": batch.magic,
+        "compression": batch.compression.name.lower(),
+        "crc": batch.crc,
+        "is_valid": is_valid,
+        "leader_epoch": batch.partition_leader_epoch,
+        "timestamp_type": batch.timestamp_type.name.lower(),
+        "max_timestamp": batch.max_timestamp,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "is_transactional": batch.is_transactional,
+        "is_control": batch.is_control,
+        "delete_horizon": batch.delete_horizon,
+    }
+    return Finding("batch", fields)
 
 
 def _marker(record: Record) -> Meaning:

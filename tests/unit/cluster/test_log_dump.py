@@ -6,7 +6,7 @@ from typing import Any
 from embedkafka.cluster.log_dump import as_json, as_text, explain
 from embedkafka.group.consumer.records import epoch_record
 from embedkafka.group.records import group_record, offset_record
-from embedkafka.log.dump import BatchFound, EntryFound, FileFound, Problem, RecordFound
+from embedkafka.log.dump import Finding
 from embedkafka.protocol.messages.internal import GroupMetadataValue, OffsetCommitValue
 from embedkafka.records.record import Record
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -24,7 +24,7 @@ def meaning_of(topic: str, record: tuple[bytes, bytes | None]) -> dict[str, Any]
     return dict(meaning)
 
 
-def a_record(**fields: Any) -> RecordFound:
+def a_record(**fields: Any) -> Finding:
     defaults: dict[str, Any] = {
         "offset": 7,
         "timestamp": 0,
@@ -32,7 +32,7 @@ def a_record(**fields: Any) -> RecordFound:
         "value": b"v",
         "headers": (),
     }
-    return RecordFound(**{**defaults, "meaning": None, **fields})
+    return Finding("record", {**defaults, "meaning": None, **fields})
 
 
 def test_a_committed_offset_is_explained() -> None:
@@ -84,7 +84,7 @@ def test_json_keeps_text_and_encodes_other_bytes() -> None:
     told = json.loads(as_json(a_record(value=b"a\nb", headers=(("h", b"\xff"), ("n", None)))))
     assert (told["kind"], told["offset"], told["key"], told["value"]) == ("record", 7, "k", "a\nb")
     assert told["headers"] == [["h", {"base64": "/w=="}], ["n", None]]
-    entry = json.loads(as_json(EntryFound(fields={"offset": 3, "position": 9})))
+    entry = json.loads(as_json(Finding("entry", {"offset": 3, "position": 9})))
     assert entry == {"kind": "entry", "offset": 3, "position": 9}
 
 
@@ -94,11 +94,11 @@ def test_text_is_one_line_for_each_finding() -> None:
         as_text(record)
         == "      7  1970-01-01T00:00:01.000Z  key=null  value=''  h: 0x0001 (2 bytes)"
     )
-    assert as_text(FileFound(name="x.log", size=5)) == "  x.log: 5 bytes"
-    assert as_text(EntryFound(fields={"epoch": 3, "start_offset": 9})).strip() == (
+    assert as_text(Finding("file", {"name": "x.log", "size": 5})) == "  x.log: 5 bytes"
+    assert as_text(Finding("entry", {"epoch": 3, "start_offset": 9})).strip() == (
         "epoch 3, start_offset 9"
     )
-    assert as_text(Problem(path="p", reason="r")) == "! p: r"
+    assert as_text(Finding("problem", {"path": "p", "reason": "r"})) == "! p: r"
     meaning = explain(GROUP_METADATA_TOPIC, Record(0, 0, *offset_record("g", "t", 0, COMMITTED)))
     assert as_text(a_record(timestamp=-1, meaning=meaning)).strip() == (
         "7  no time  OffsetCommit group g, topic t, partition 0: "
@@ -107,27 +107,27 @@ def test_text_is_one_line_for_each_finding() -> None:
 
 
 def test_a_batch_tells_in_text_what_is_special_about_it() -> None:
-    batch = BatchFound(
-        base_offset=3,
-        last_offset=4,
-        count=2,
-        position=80,
-        size=90,
-        magic=2,
-        compression="zstd",
-        crc=1,
-        is_valid=False,
-        leader_epoch=6,
-        timestamp_type="log_append_time",
-        max_timestamp=2**62,
-        producer_id=8,
-        producer_epoch=0,
-        base_sequence=5,
-        is_transactional=True,
-        is_control=False,
-        delete_horizon=0,
-    )
-    assert as_text(batch).strip() == (
+    batch = {
+        "base_offset": 3,
+        "last_offset": 4,
+        "count": 2,
+        "position": 80,
+        "size": 90,
+        "magic": 2,
+        "compression": "zstd",
+        "crc": 1,
+        "is_valid": False,
+        "leader_epoch": 6,
+        "timestamp_type": "log_append_time",
+        "max_timestamp": 2**62,
+        "producer_id": 8,
+        "producer_epoch": 0,
+        "base_sequence": 5,
+        "is_transactional": True,
+        "is_control": False,
+        "delete_horizon": 0,
+    }
+    assert as_text(Finding("batch", batch)).strip() == (
         "batch 3 to 4, 90 bytes at 80, magic 2, zstd, epoch 6, 4611686018427387904 ms, "
         "log_append_time, producer 8/0 from 5, transactional, gone by 1970-01-01T00:00:00.000Z, "
         "INVALID"
