@@ -8,7 +8,7 @@ Not here: decisions (`shard.py`), their execution (`coordinator/`). Handlers do 
 the metadata cache: they check that topics exist, map topic ids, and fill in authorized operations.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
 from uuid import UUID
@@ -17,7 +17,6 @@ from embedkafka.coordinator.decision import TransactionalProducer
 from embedkafka.coordinator.hosting import ShardHost
 from embedkafka.coordinator.ports import CoordinatorParts, KnownLeaders
 from embedkafka.coordinator.runtime import CoordinatorRuntime
-from embedkafka.group.admin import list_groups
 from embedkafka.group.calls import (
     Committer,
     GroupCall,
@@ -37,6 +36,7 @@ from embedkafka.group.consumer.heartbeat import (
 )
 from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.decision import Decision, TimerChange, TimerKey
+from embedkafka.group.kinds import Group
 from embedkafka.group.offsets.commits import CommitCall
 from embedkafka.group.offsets.messages import (
     commit_response,
@@ -390,7 +390,7 @@ class GroupService:
         groups = [
             listed
             for shard in self.coordinator.active_shards()
-            for listed in list_groups(
+            for listed in _listed(
                 shard.kinds.all_groups(),
                 states=request.states_filter,
                 types=request.types_filter,
@@ -520,3 +520,22 @@ def _answer_join_before_v7(
     if response.protocol_name is None:
         response = replace(response, protocol_name="")
     reply(response)
+
+
+def _listed(
+    groups: Iterable[Group], *, states: Sequence[str], types: Sequence[str]
+) -> list[ListGroupsResponse.Group]:
+    """The groups in one of `states` and of one of `types`, in any case; no names let all pass."""
+    wanted_states = {name.lower() for name in states}
+    wanted_types = {name.lower() for name in types}
+    return [
+        ListGroupsResponse.Group(
+            group_id=group.group_id,
+            protocol_type=group.listed_protocol_type,
+            group_state=group.state_name,
+            group_type=group.group_type.value,
+        )
+        for group in groups
+        if (not wanted_types or group.group_type.value in wanted_types)
+        and (not wanted_states or group.state_name.lower() in wanted_states)
+    ]

@@ -7,9 +7,11 @@ Not here: decisions (`controller`), and the replicas that act on them (`replica`
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Final
 
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.brokers import FULL, INCREMENTAL, UpdateMetadataRequest
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.clock import Clock
@@ -21,6 +23,8 @@ from embedkafka.runtime.values import dataclass, field
 _LOG = logging.getLogger(__name__)
 
 NOT_INFORMED = -1
+
+_MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,28 @@ class MetadataSnapshot:
     def find_endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
         broker = self.brokers.get(broker_id)
         return broker.endpoints.get(listener) if broker else None
+
+    def find_new_leader(
+        self, topic_partition: TopicPartition, error: ErrorCode
+    ) -> tuple[int, int] | None:
+        """The leader and its epoch, for a client whose request met `error` (KIP-951).
+
+        None while there is no leader. Kafka sends the epoch alone then; librdkafka 2.16 reacts to
+        that by using a leader and an epoch from uninitialized memory.
+        """
+        if error not in _MOVED:
+            return None
+        info = self.find_partition(*topic_partition)
+        return None if info is None or info.leader < 0 else (info.leader, info.leader_epoch)
+
+    def endpoints_of(
+        self, ids: Collection[int], listener: str
+    ) -> Iterator[tuple[int, str, int, str | None]]:
+        """Id, host, port and rack of those brokers that are alive and have the listener."""
+        for node in self.brokers.values():
+            if node.id in ids and listener in node.endpoints:
+                endpoint = node.endpoints[listener]
+                yield node.id, endpoint.host, endpoint.port, node.rack
 
 
 class MetadataCache:

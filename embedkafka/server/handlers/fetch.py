@@ -28,7 +28,6 @@ from embedkafka.server.fetch_conversion import (
     REFUSALS,
     for_older_client,
 )
-from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
@@ -244,6 +243,7 @@ def _response(broker: "Broker", answer: SessionAnswer, context: "RequestContext"
     partitions: list[_Partition] = []
     last: object = None
     moved: set[int] = set()
+    snapshot = broker.metadata.snapshot
     for asked, data in answer.answers:
         key = asked.topic_id if asked.topic_id != ZERO_UUID else asked.topic_partition.topic
         if key != last:
@@ -262,7 +262,7 @@ def _response(broker: "Broker", answer: SessionAnswer, context: "RequestContext"
         responses=topics,
         node_endpoints=[
             FetchResponse.NodeEndpoint(node_id=id_, host=host, port=port, rack=rack)
-            for id_, host, port, rack in node_endpoints(broker, moved, context.listener)
+            for id_, host, port, rack in snapshot.endpoints_of(moved, context.listener)
         ],
     )
 
@@ -278,7 +278,7 @@ def _partition(
     aborted = data.aborted_transactions
     leader = _NO_LEADER
     if data.error and context.version >= _FIRST_WITH_LEADERS:
-        found = find_leader(broker, asked.topic_partition, data.error)
+        found = broker.metadata.snapshot.find_new_leader(asked.topic_partition, data.error)
         if found is not None:
             leader = _Partition.LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
             moved.add(found[0])

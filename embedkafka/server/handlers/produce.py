@@ -16,7 +16,6 @@ from embedkafka.runtime.ids import TopicPartition
 from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.api_table import Api, Need
 from embedkafka.server.dispatch import LATER
-from embedkafka.server.handlers.current_leader import find_leader, node_endpoints
 from embedkafka.server.handlers.transactional_writes import (
     is_transactional,
     transactional_write,
@@ -240,6 +239,7 @@ def _response(
     context: "RequestContext",
 ) -> ProduceResponse:
     """`names` are the topic names when the request arrived; the topics may be gone by now."""
+    snapshot = broker.metadata.snapshot
     moved: set[int] = set()
     topics: dict[tuple[str, UUID], dict[int, _Partition]] = {}
     for topic, name in zip(request.topic_data, names, strict=True):
@@ -250,7 +250,9 @@ def _response(
                 result = results[TopicPartition(name, partition.index)]
             leader = _NO_LEADER
             if result.error and name is not None and context.version >= _FIRST_WITH_LEADERS:
-                found = find_leader(broker, TopicPartition(name, partition.index), result.error)
+                found = snapshot.find_new_leader(
+                    TopicPartition(name, partition.index), result.error
+                )
                 if found is not None:
                     leader = _Partition.LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])
                     moved.add(found[0])
@@ -263,7 +265,7 @@ def _response(
         ],
         node_endpoints=[
             ProduceResponse.NodeEndpoint(node_id=id_, host=host, port=port, rack=rack)
-            for id_, host, port, rack in node_endpoints(broker, moved, context.listener)
+            for id_, host, port, rack in snapshot.endpoints_of(moved, context.listener)
         ],
     )
 

@@ -1,14 +1,9 @@
 """The leader that a client is sent to when it asks the wrong broker."""
 
-from types import SimpleNamespace
-from typing import cast
-
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.ids import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
-from embedkafka.server.broker import Broker
-from embedkafka.server.handlers.current_leader import find_leader
 from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
 
 TP = TopicPartition("orders", 0)
@@ -21,8 +16,7 @@ def found(
         leader=leader, leader_epoch=7, isr=(1,), replicas=(1, 2), offline_replicas=()
     )
     snapshot = MetadataSnapshot(topics={TP.topic: {TP.partition: info}})
-    broker = SimpleNamespace(metadata=SimpleNamespace(snapshot=snapshot))
-    return find_leader(cast(Broker, broker), TP, error)  # all it uses of a broker
+    return snapshot.find_new_leader(TP, error)
 
 
 def test_the_leader_and_its_epoch_are_told() -> None:
