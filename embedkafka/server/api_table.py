@@ -8,14 +8,16 @@ clients ask for. That module has the API's row, an `Api`: its handler, and what 
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.runtime.values import NamedTuple, dataclass
+from embedkafka.runtime.values import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.operations import AclOperation, ResourceType
     from embedkafka.server.authorization.checks import Checks
+    from embedkafka.server.broker import Broker
 
 Message = Any  # Any: a request or a response of any API
 
@@ -45,6 +47,25 @@ MEANING: Final = "{meaning}"
 """What the error code means."""
 
 
+class Quota(Enum):
+    """What requests count against, besides the time of handlers."""
+
+    NONE = "none"
+    """Not even that: brokers send it."""
+    TIME = "time"
+    PRODUCED = "produced"
+    FETCHED = "fetched"
+
+
+class PartitionChange(NamedTuple):
+    """Each entry counts against the quota on topic changes (KIP-599)."""
+
+    strict_since: int
+    """The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
+    partitions: "Callable[[Broker, Message], int]"
+    """How many partitions an entry creates or deletes; 0 if it fails whatever the quota is."""
+
+
 class Api(NamedTuple):
     """An API's row, in the module of its family."""
 
@@ -57,6 +78,7 @@ class Api(NamedTuple):
     """Whether refused entries that name the same are one."""
     refuse: "Callable[[Checks, Message], Message] | None" = None
     """Answers a request with nothing but refused entries, where Kafka tells more."""
+    quota: Quota | PartitionChange = Quota.TIME
 
 
 def by_handler(operation: "AclOperation", resource: "ResourceType", remark: str = "") -> Need:
@@ -74,6 +96,8 @@ class Served:
     for_controllers: bool = False
     is_offered: bool = True
     """Whether ApiVersions lists it."""
+    changes_topics_only: bool = False
+    """Whether it changes topics and records alone, or nothing: isolation need not undo more."""
 
     def is_served(self, *, control_plane: bool) -> bool:
         """Whether the control plane's listener, or that of clients, answers it."""
@@ -91,13 +115,8 @@ def load_api(key: ApiKey) -> Api:
     return row
 
 
-def load_handler(key: ApiKey) -> Callable[..., Any]:  # Any: as in `Api`
-    """The function that answers an API."""
-    return load_api(key).handler
-
-
-def _client(first: int, last: int, module: str) -> Served:
-    return Served(versions=(first, last), module=module)
+def _client(first: int, last: int, module: str, *, topics_only: bool = False) -> Served:
+    return Served(versions=(first, last), module=module, changes_topics_only=topics_only)
 
 
 def _control(first: int, last: int, module: str) -> Served:
@@ -109,16 +128,17 @@ def _unoffered(first: int, last: int, module: str) -> Served:
     return Served(versions=(first, last), module=module, is_offered=False)
 
 
-def _both(first: int, last: int, module: str) -> Served:
+def _both(first: int, last: int, module: str, *, topics_only: bool = False) -> Served:
     """For clients, and for tools that connect to controllers (`--bootstrap-controller`)."""
-    return Served(versions=(first, last), module=module, for_controllers=True)
+    offer = _client(first, last, module, topics_only=topics_only)
+    return replace(offer, for_controllers=True)
 
 
 SERVED: Final[Mapping[ApiKey, Served]] = {
-    ApiKey.PRODUCE: _client(0, 13, "produce"),
-    ApiKey.FETCH: _client(0, 18, "fetch"),
-    ApiKey.LIST_OFFSETS: _client(0, 11, "offsets"),
-    ApiKey.METADATA: _client(0, 13, "metadata"),
+    ApiKey.PRODUCE: _client(0, 13, "produce", topics_only=True),
+    ApiKey.FETCH: _client(0, 18, "fetch", topics_only=True),
+    ApiKey.LIST_OFFSETS: _client(0, 11, "offsets", topics_only=True),
+    ApiKey.METADATA: _client(0, 13, "metadata", topics_only=True),
     ApiKey.LEADER_AND_ISR: _control(5, 7, "control"),
     ApiKey.STOP_REPLICA: _control(3, 4, "control"),
     ApiKey.UPDATE_METADATA: _control(5, 8, "control"),
@@ -134,25 +154,26 @@ SERVED: Final[Mapping[ApiKey, Served]] = {
     ApiKey.LIST_GROUPS: _client(0, 5, "groups"),
     ApiKey.DELETE_GROUPS: _client(0, 2, "groups"),
     ApiKey.OFFSET_DELETE: _client(0, 0, "groups"),
-    ApiKey.API_VERSIONS: _both(0, 4, "metadata"),
-    ApiKey.CREATE_TOPICS: _client(0, 7, "topics"),
-    ApiKey.DELETE_TOPICS: _client(0, 6, "topics"),
-    ApiKey.CREATE_PARTITIONS: _client(0, 3, "topics"),
-    ApiKey.DELETE_RECORDS: _client(0, 2, "offsets"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: _client(0, 4, "offsets"),
-    ApiKey.INIT_PRODUCER_ID: _client(0, 5, "txns"),
+    ApiKey.API_VERSIONS: _both(0, 4, "metadata", topics_only=True),
+    ApiKey.CREATE_TOPICS: _client(0, 7, "topics", topics_only=True),
+    ApiKey.DELETE_TOPICS: _client(0, 6, "topics", topics_only=True),
+    ApiKey.CREATE_PARTITIONS: _client(0, 3, "topics", topics_only=True),
+    ApiKey.DELETE_RECORDS: _client(0, 2, "offsets", topics_only=True),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _client(0, 4, "offsets", topics_only=True),
+    # A transactional producer looks for its coordinator first.
+    ApiKey.INIT_PRODUCER_ID: _client(0, 5, "txns", topics_only=True),
     ApiKey.ADD_PARTITIONS_TO_TXN: _client(0, 5, "txns"),
     ApiKey.ADD_OFFSETS_TO_TXN: _client(0, 4, "txns"),
     ApiKey.END_TXN: _client(0, 5, "txns"),
     ApiKey.WRITE_TXN_MARKERS: _client(1, 2, "txns"),
     ApiKey.TXN_OFFSET_COMMIT: _client(0, 5, "txns"),
-    ApiKey.DESCRIBE_CONFIGS: _both(0, 4, "configs"),
+    ApiKey.DESCRIBE_CONFIGS: _both(0, 4, "configs", topics_only=True),
     ApiKey.ALTER_CONFIGS: _client(0, 2, "configs"),
     ApiKey.ELECT_LEADERS: _client(0, 2, "leadership"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _both(0, 1, "configs"),
     ApiKey.LIST_CONFIG_RESOURCES: _client(0, 1, "configs"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _client(0, 2, "offsets"),
-    ApiKey.DESCRIBE_LOG_DIRS: _client(0, 5, "offsets"),
+    ApiKey.DESCRIBE_LOG_DIRS: _client(0, 5, "offsets", topics_only=True),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _client(0, 1, "leadership"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _client(0, 0, "leadership"),
     ApiKey.DESCRIBE_PRODUCERS: _client(0, 0, "txns"),
@@ -164,8 +185,8 @@ SERVED: Final[Mapping[ApiKey, Served]] = {
     ApiKey.ADD_RAFT_VOTER: _both(0, 1, "quorum"),
     ApiKey.REMOVE_RAFT_VOTER: _both(0, 0, "quorum"),
     ApiKey.UPDATE_RAFT_VOTER: _control(0, 0, "quorum"),
-    ApiKey.DESCRIBE_CLUSTER: _both(0, 2, "cluster"),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata"),
+    ApiKey.DESCRIBE_CLUSTER: _both(0, 2, "cluster", topics_only=True),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata", topics_only=True),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _client(0, 1, "groups"),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _unoffered(0, 0, "telemetry"),

@@ -11,9 +11,9 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.controller.controller import Controller
 from embedkafka.controller.event_log import ControllerEventLog
@@ -29,7 +29,6 @@ from embedkafka.net.client import BrokerClient
 from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.net.socket_server import Connection, ProcessorView, SocketServer
 from embedkafka.net.transport import Encrypt, Transport, own_address
-from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import (
     ControlledShutdownRequest,
@@ -67,7 +66,6 @@ from embedkafka.server.adapters import (
     LocalPartitions,
     StoredProducerIds,
 )
-from embedkafka.server.api_table import load_handler
 from embedkafka.server.broker_channels import BrokerChannels
 from embedkafka.server.config import part_configs
 from embedkafka.server.config.broker import BrokerConfig
@@ -261,7 +259,7 @@ class Broker:
 
         self.authorizer = self._make_authorizer()
         self._quotas: ClientQuotas | None = None
-        self._dispatcher = Dispatcher(self, failures, self._handler_loader())
+        self._dispatcher = self._make_dispatcher()
         handle: Handle = self._dispatcher.handle
         if around is not None:
             handle = around(handle, self.metadata)
@@ -728,17 +726,13 @@ class Broker:
 
         return AclAuthorizer(config, self.zk, self._background)
 
-    def _handler_loader(self) -> Callable[[ApiKey], Callable[..., Any]]:  # Any: as in `Api`
-        load: Callable[[ApiKey], Callable[..., Any]] = load_handler  # Any: as above
-        if self._quotas is not None and self._quotas.is_active:
-            from embedkafka.server.throttling import throttled_loader  # only with quotas
-
-            load = throttled_loader(load, self._quotas)
+    def _make_dispatcher(self) -> Dispatcher:
+        dispatcher = Dispatcher(self, self._failures)
         if self.authorizer is not None:
-            from embedkafka.server.authorization.guarded import guarded_loader  # as above
+            from embedkafka.server.authorization.needs import permitted  # as above
 
-            load = guarded_loader(self.authorizer, load)
-        return load
+            dispatcher.permit = partial(permitted, self.authorizer, self)
+        return dispatcher
 
     def _on_quotas(self) -> None:
         """Reads the quotas of clients, and puts them before the handlers if there are any."""
@@ -750,7 +744,6 @@ class Broker:
             self._quotas = ClientQuotas(self.clock, part_configs.quota_windows(self.spec.config))
         from embedkafka.server.quota_store import QuotaStore  # only with quotas
 
-        was_active = self._quotas.is_active
         found = list(QuotaStore(self.zk).all())
         self._quotas.set_limits(found)
         self._server.set_address_rates(
@@ -760,8 +753,12 @@ class Broker:
                 if "ip" in entity
             }
         )
-        if self._quotas.is_active != was_active:
-            self._dispatcher.load = self._handler_loader()
+        if not self._quotas.is_active:
+            self._dispatcher.charge = None
+        elif self._dispatcher.charge is None:
+            from embedkafka.server.throttling import charge  # only with quotas
+
+            self._dispatcher.charge = partial(charge, self._quotas, self)
 
     def _make_server(self) -> SocketServer:
         spec = self.spec

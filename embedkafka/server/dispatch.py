@@ -1,4 +1,21 @@
-"""From a frame to a handler and back: decodes, looks up, calls, encodes.
+"""From a frame to a handler and back, in these steps.
+
+| step | taken | by |
+|---|---|---|
+| authentication | on listeners with SASL or TLS | `security.authentication` |
+| log of requests | in the cluster of a test | `cluster.request_log` |
+| faults | while one is set | `faults.request_faults` |
+| meter, begins | once metrics are wanted | `server.meter` |
+| needs: what a client may do | with an authorizer | `server.authorization` |
+| quota: what it may do now | while there are quotas | `server.throttling` |
+| handler | always | `server.handlers` |
+| amendment: what it may not | if a need or the quota refused a part | the step that refused it |
+| time to wait | after the step "quota" | `server.throttling` |
+| meter, ends | after the step "meter, begins" | `server.meter` |
+
+The first three wrap `Dispatcher.handle`, the last three are in `RequestContext.reply`.
+
+A step that is off costs a comparison. The control plane takes the same way, but for quotas.
 
 A handler is `function(broker, request, context)`. It returns the response, `LATER` if a delayed
 operation or a coordinator will call `context.reply`, or `NO_REPLY`.
@@ -8,7 +25,7 @@ our bug: it is recorded, and costs that connection only. The same holds for answ
 threads: a handler that answers later hands out `context.answering(callback)` or `context.reply`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from embedkafka.net.request_channel import Request
@@ -25,7 +42,7 @@ from embedkafka.protocol.headers import (
 from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.runtime.failures import Failures
 from embedkafka.security.principals import ANONYMOUS, KafkaPrincipal
-from embedkafka.server.api_table import SERVED, load_handler
+from embedkafka.server.api_table import SERVED, Api, load_api
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 
 if TYPE_CHECKING:
@@ -33,10 +50,13 @@ if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
     from embedkafka.server.broker import Broker
     from embedkafka.server.meter import Metered
+    from embedkafka.server.throttling import ClientThrottle
 
 P = ParamSpec("P")
 
 _NO_ACK: Final = 0
+_SERVED_KEYS: Final[Mapping[int, ApiKey]] = {int(key): key for key in SERVED}
+"""Faster than to call `ApiKey`."""
 
 LATER: Final = object()
 """A handler's answer when another thread or a later event will reply."""
@@ -65,7 +85,7 @@ class RequestContext:
     def __init__(self, request: Request, header: RequestHeader, failures: Failures) -> None:
         self._request = request
         self._failures = failures
-        self.api_key = ApiKey(header.api_key)
+        self.api_key = _SERVED_KEYS[header.api_key]
         self.version = header.api_version
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id or ""
@@ -74,7 +94,7 @@ class RequestContext:
         """What the client may do, on a broker with an authorizer."""
         self.amend: Callable[[Any], object] | None = None  # Any: the handler's response
         """Completes the handler's response."""
-        self.throttle: Callable[[Any], Any] | None = None  # Any: as above
+        self.throttle: ClientThrottle | None = None
         """Adds the time that the client has to wait for its quotas."""
         self.metered: Metered | None = None
         """Times the request, while metrics are wanted."""
@@ -228,19 +248,22 @@ class RequestContext:
         self._request.close_connection(reason)
 
 
+Permit = Callable[[Api, Any, RequestContext], Any]  # Any: a request
+"""What the client may do of a request; None if that is nothing, and it has been told."""
+Charge = Callable[[Api, Any, RequestContext], Any]  # Any: likewise
+"""What of a request the quotas of its client let pass."""
+
+
 class Dispatcher:
     """Answers the requests of one broker."""
 
-    def __init__(
-        self,
-        broker: "Broker",
-        failures: Failures,
-        load: Callable[[ApiKey], Callable[..., Any]] = load_handler,  # Any: as in `Api`
-    ) -> None:
+    def __init__(self, broker: "Broker", failures: Failures) -> None:
         self._broker = broker
         self._failures = failures
-        self.load = load
-        """Finds a handler; quotas put another one in its place."""
+        self.permit: Permit | None = None
+        """On a broker with an authorizer."""
+        self.charge: Charge | None = None
+        """While there are quotas."""
 
     def handle(self, request: Request) -> None:
         """Answers one request, now or later. Never blocks."""
@@ -279,13 +302,45 @@ class Dispatcher:
                 context.api_key, context.client_id, message, request, names
             )
         try:
-            answer = self.load(context.api_key)(self._broker, message, context)
+            api = load_api(context.api_key)
+            if self.permit is None and self.charge is None:
+                answer = api.handler(self._broker, message, context)
+            else:
+                answer = self._pass_on(api, message, context)
         except Exception as error:  # costs this client only; our bugs are recorded
             context.fail(error)
             return
         if answer is LATER and context.metered is not None:
             context.metered.returned()
         context.finish(answer)
+
+    def _pass_on(self, api: Api, message: Any, context: RequestContext) -> object:  # Any: a request
+        """Has the handler answer what the client may do, and may do now."""
+        if self.permit is not None and api.needs:
+            is_informed = self._broker.metadata.snapshot.is_informed
+            if not is_informed and SERVED[context.api_key].for_clients:
+                return self._once_informed(api, message, context)
+            message = self.permit(api, message, context)
+            if message is None:
+                return LATER
+        if self.charge is not None:
+            message = self.charge(api, message, context)
+        answer = api.handler(self._broker, message, context)
+        if context.throttle is not None:
+            context.throttle.worked()
+        return answer
+
+    def _once_informed(
+        self, api: Api, message: Any, context: RequestContext
+    ) -> object:  # Any: as above
+        """What is needed depends on topics, which a broker that has just started does not know."""
+
+        @context.answering
+        def go_on() -> None:
+            context.finish(self._pass_on(api, message, context))
+
+        self._broker.metadata.once_informed(go_on)
+        return LATER
 
     def _refuse_version(self, request: Request, header: RequestHeader) -> None:
         """Closes the connection, as Kafka does; ApiVersions answers in v0, with its versions."""

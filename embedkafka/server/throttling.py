@@ -7,69 +7,45 @@ empty. Brokers with no quotas in the store do not load this module.
 Not here: the rules (`security.quotas`).
 """
 
-import functools
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.protocol import codec
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.protocol.entities import find_list
+from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.message import replace
+from embedkafka.protocol.refusals import joined, refusal
+from embedkafka.protocol.wire_types import Entity
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import Clock
 from embedkafka.security.quotas.client_quotas import ClientQuotas
 from embedkafka.security.quotas.limits import QuotaType
-from embedkafka.server.topics.rules import check_topic_name
+from embedkafka.server.api_table import Api, Message, PartitionChange, Quota
 
 if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
 
-Handler = Callable[..., Any]  # Any: each handler has its own message types
-
-_STRICT_SINCE: Final = {
-    ApiKey.CREATE_TOPICS: 6,
-    ApiKey.DELETE_TOPICS: 5,
-    ApiKey.CREATE_PARTITIONS: 3,
-}
-"""From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
-
-_FROM_BROKERS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
-_DEFAULT_COUNT: Final = -1
 _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
-def throttled_loader(
-    load: Callable[[ApiKey], Handler], quotas: ClientQuotas
-) -> Callable[[ApiKey], Handler]:
-    """A `load` whose handlers count against `quotas`."""
-
-    @functools.cache
-    def load_throttled(key: ApiKey) -> Handler:
-        handler = load(key)
-
-        def run(broker: "Broker", request: Any, context: "RequestContext") -> object:  # Any: above
-            if context.is_control_plane or context.api_key in _FROM_BROKERS:
-                return handler(broker, request, context)
-            throttle = _Throttle(quotas, context, broker.clock)
-            context.throttle = throttle
-            if context.api_key is ApiKey.PRODUCE:
-                throttle.used(QuotaType.PRODUCE, context.request_bytes)
-            elif context.api_key is ApiKey.FETCH:
-                throttle.is_consumers = _is_consumers(request, context.version)
-                request = throttle.within_quota(request)
-            elif context.api_key in _STRICT_SINCE:
-                request = _within_mutations(broker, request, context, throttle)
-            answer = handler(broker, request, context)
-            throttle.worked()
-            return answer
-
-        return run
-
-    return load_throttled
+def charge(
+    quotas: ClientQuotas, broker: "Broker", api: Api, request: Message, context: "RequestContext"
+) -> Message:
+    """Begins to count a request against `quotas`; what of it they let pass."""
+    if context.is_control_plane or api.quota is Quota.NONE:
+        return request
+    context.throttle = throttle = ClientThrottle(quotas, context, broker.clock)
+    if api.quota is Quota.PRODUCED:
+        throttle.used(QuotaType.PRODUCE, context.request_bytes)
+    elif api.quota is Quota.FETCHED:
+        throttle.is_consumers = _is_consumers(request, context.version)
+        return throttle.within_quota(request)
+    elif isinstance(api.quota, PartitionChange):
+        return _within_changes(broker, api.quota, request, context, throttle)
+    return request
 
 
-class _Throttle:
+class ClientThrottle:
     """How long one request's client has to wait."""
 
     def __init__(self, quotas: ClientQuotas, context: "RequestContext", clock: Clock) -> None:
@@ -141,88 +117,37 @@ def _is_consumers(request: Any, version: int) -> bool:  # Any: a FetchRequest
     return bool(replica < 0)
 
 
-# --- topic changes
-
-
-def _within_mutations(
+def _within_changes(
     broker: "Broker",
-    request: Any,  # Any: of one of three APIs, likewise the results
+    change: PartitionChange,
+    request: Message,
     context: "RequestContext",
-    throttle: _Throttle,
-) -> Any:
+    throttle: ClientThrottle,
+) -> Message:
     """The request without the topics for which the client has to wait; the answer names them."""
-    strict = context.version >= _STRICT_SINCE[context.api_key]
-    kept: list[Any] = []
-    refused: list[Any] = []
-    items: Sequence[Any] = request.topics
-    by_name = context.api_key is ApiKey.DELETE_TOPICS and not items
-    if by_name:
-        items = request.topic_names
-    for item in items:
-        partitions = _count(broker, context.api_key, item)
+    strict = context.version >= change.strict_since
+    name = find_list(request, context.version, {Entity.TOPIC_NAME, Entity.TOPIC_ID})
+    assert name is not None
+    kept: list[Message] = []
+    refused: list[Message] = []
+    for item in getattr(request, name):
+        partitions = change.partitions(broker, item)
         may = not partitions or throttle.mutate(partitions, strict=strict)
         (kept if may else refused).append(item)
     if not refused:
         return request
-    _add_refusals(context, [_refusal(context.api_key, item) for item in refused])
-    return replace(request, **{"topic_names" if by_name else "topics": kept})
-
-
-def _count(broker: "Broker", api: ApiKey, item: Any) -> int:
-    """How many partitions a change creates or deletes; 0 if it fails whatever the quota is."""
-    topics = broker.metadata.snapshot.topics
-    if api is ApiKey.CREATE_TOPICS:
-        if item.name in topics or not _is_topic_name(item.name):
-            return 0
-        if not item.assignments and item.num_partitions == _DEFAULT_COUNT:
-            return broker.config.broker.integer("num.partitions")
-        return len(item.assignments) or max(0, int(item.num_partitions))
-    if api is ApiKey.CREATE_PARTITIONS:
-        known = topics.get(item.name)
-        return 0 if known is None else int(max(0, item.count - len(known)))
-    name = item if isinstance(item, str) else item.name
-    if name is None:
-        name = broker.metadata.snapshot.topic_names.get(item.topic_id, "")
-    return len(topics.get(name, ()))
-
-
-def _is_topic_name(name: str) -> bool:
-    try:
-        check_topic_name(name)
-    except ApiError:
-        return False
-    return True
-
-
-def _add_refusals(context: "RequestContext", failed: Sequence[Any]) -> None:
+    failed = refusal(
+        replace(request, **{name: refused}),
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        context.version,
+        _MESSAGE,
+        in_part=True,
+    )
     before = context.amend
-    field = {
-        ApiKey.CREATE_TOPICS: "topics",
-        ApiKey.DELETE_TOPICS: "responses",
-        ApiKey.CREATE_PARTITIONS: "results",
-    }[context.api_key]
 
-    def amend(response: Any) -> object:
-        complete = replace(response, **{field: [*getattr(response, field), *failed]})
+    def amend(response: Message) -> Message:
+        complete = joined(response, failed)
         return complete if before is None else before(complete)
 
     context.amend = amend
-
-
-def _refusal(api: ApiKey, item: Any) -> object:
-    from embedkafka.protocol.messages import topics  # loaded by the handler anyway
-
-    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    if api is ApiKey.CREATE_TOPICS:
-        return topics.CreateTopicsResponse.Topic(
-            name=item.name, error_code=code, error_message=_MESSAGE
-        )
-    if api is ApiKey.CREATE_PARTITIONS:
-        return topics.CreatePartitionsResponse.Topic(
-            name=item.name, error_code=code, error_message=_MESSAGE
-        )
-    if isinstance(item, str):
-        return topics.DeleteTopicsResponse.Topic(name=item, error_code=code, error_message=_MESSAGE)
-    return topics.DeleteTopicsResponse.Topic(
-        name=item.name, topic_id=item.topic_id, error_code=code, error_message=_MESSAGE
-    )
+    return replace(request, **{name: kept})

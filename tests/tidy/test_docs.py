@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import embedkafka
-from embedkafka.server.api_table import SERVED, load_handler
+from embedkafka.server.api_table import SERVED, load_api
 from tests.tidy.pages.generated import GENERATED
 from tests.tidy.sources import DOCUMENTS, PACKAGE, ROOT
 
@@ -29,7 +29,7 @@ def test_a_generated_page_is_current(page: Path) -> None:
 
 def test_every_api_that_is_served_has_a_handler_that_explains_itself() -> None:
     for key in SERVED:
-        assert load_handler(key).__doc__, key
+        assert load_api(key).handler.__doc__, key
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

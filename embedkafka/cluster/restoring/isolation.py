@@ -56,6 +56,7 @@ from embedkafka.runtime.topic_names import (
     TRANSACTION_STATE_TOPIC,
 )
 from embedkafka.runtime.values import dataclass, replace
+from embedkafka.server.api_table import SERVED
 from embedkafka.server.config.dynamic import TOPICS
 from embedkafka.zk.payloads import TopicAssignment
 
@@ -64,25 +65,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-_HARMLESS: Final = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.METADATA,
-        ApiKey.API_VERSIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.INIT_PRODUCER_ID,  # a transactional producer looks for its coordinator first
-    }
-)
+_HARMLESS: Final = frozenset(api for api, row in SERVED.items() if row.changes_topics_only)
 """Requests that change topics and records alone, or nothing."""
 
 _NOT_TRANSACTIONAL: Final = frozenset(ApiKey) - {ApiKey.INIT_PRODUCER_ID}

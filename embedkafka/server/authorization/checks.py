@@ -1,11 +1,10 @@
-"""The questions that one request puts to the authorizer, and what becomes of it."""
+"""The questions that one request puts to the authorizer, on brokers with an authorizer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.runtime.values import NamedTuple
 from embedkafka.security.acl.authorizer import AclAuthorizer, Refusal
 from embedkafka.security.acl.operations import (
     CLUSTER_NAME,
@@ -26,19 +25,6 @@ REFUSED_WITH: Final = {
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-
-
-class Refused(NamedTuple):
-    """What becomes of a request: this response, without a call to the handler."""
-
-    response: object
-
-
-class Narrowed(NamedTuple):
-    """What becomes of a request: the handler gets `request`, and `amend` completes its response."""
-
-    request: Any  # Any: of the type that the handler takes
-    amend: Callable[[Any], object]  # Any: likewise its response
 
 
 class Checks:

@@ -7,17 +7,23 @@ Not here: which API needs what (the rows in `handlers`); what a client may do (`
 """
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
+from embedkafka.protocol.entities import fields_in, find_list
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.message import Field, replace, schema_of
+from embedkafka.protocol.message import replace
 from embedkafka.protocol.refusals import joined, merged, refusal
-from embedkafka.protocol.wire_types import Array, Entity, Struct
+from embedkafka.protocol.wire_types import Array, Entity
+from embedkafka.security.acl.authorizer import AclAuthorizer
 from embedkafka.security.acl.operations import CLUSTER_NAME, AclOperation, ResourceType
 from embedkafka.server.api_table import Api, Message, Need
-from embedkafka.server.authorization.checks import REFUSED_WITH, Checks, Narrowed, Refused
+from embedkafka.server.authorization.checks import REFUSED_WITH, Checks
 
+if TYPE_CHECKING:
+    from embedkafka.server.broker import Broker
+    from embedkafka.server.dispatch import RequestContext
+
+_NO_ACK: Final = 0
 _ENTITIES: Final = {
     ResourceType.TOPIC: Entity.TOPIC_NAME,
     ResourceType.GROUP: Entity.GROUP_ID,
@@ -37,27 +43,45 @@ def permissions(need: Need) -> Sequence[tuple[AclOperation, ResourceType, str]]:
     return [(need.on_cluster, ResourceType.CLUSTER, need.remark), own]
 
 
-def outcome(check: Checks, request: Message, api: Api) -> object:
-    """The request if all of it is permitted; else `Narrowed` to what is, or `Refused`."""
+def permitted(
+    authorizer: AclAuthorizer,
+    broker: "Broker",
+    api: Api,
+    request: Message,
+    context: "RequestContext",
+) -> Message | None:
+    """What the client may do of a request; None if that is nothing, which it has been told."""
+    context.checks = check = Checks(authorizer, broker, context)
     failed: list[Message] = []
     for need in api.needs:
         if need.is_asked_by_handler or _does_as_well(check, need):
             continue
         name = need.over or _find_list(check, need, request)
         if name is None:
-            if not _is_met(check, need, request):
-                return Refused(_refusal(check, api, need, request))
-            continue
+            if _is_met(check, need, request):
+                continue
+            answer = _refusal(check, api, need, request)
+            break
         allowed, refused = _split(check, need, request, name)
         if not refused:
             continue
         if need.fails_all:
-            return Refused(_refusal(check, api, need, request))
+            answer = _refusal(check, api, need, request)
+            break
         failed.append(_refusal(check, api, need, replace(request, **{name: refused}), in_part=True))
         request = replace(request, **{name: allowed})
         if not allowed:
-            return Refused(_joined(failed[0], failed[1:], api))
-    return Narrowed(request, lambda response: _joined(response, failed, api)) if failed else request
+            answer = _joined(failed[0], failed[1:], api)
+            break
+    else:
+        if failed:
+            context.amend = lambda response: _joined(response, failed, api)
+        return request
+    if getattr(request, "acks", None) == _NO_ACK:
+        context.close_connection("a request without an answer was not allowed")
+    else:
+        context.reply(answer)
+    return None
 
 
 def _does_as_well(check: Checks, need: Need) -> bool:
@@ -92,7 +116,7 @@ def _name(check: Checks, need: Need, struct: Message) -> str | None:
     if need.resource is ResourceType.CLUSTER:
         return CLUSTER_NAME
     topic_id = None
-    for field in _fields(check, type(struct)):
+    for field in fields_in(type(struct), check.context.version):
         if field.entity is None or isinstance(field.type, Array):
             continue
         entity, value = field.entity_in(struct), getattr(struct, field.name)
@@ -109,27 +133,7 @@ def _find_list(check: Checks, need: Need, request: Message) -> str | None:
     """The request's list whose entries name what is needed; None if the request itself does."""
     if need.resource is ResourceType.CLUSTER:
         return None
-    wanted = _NAMED[need.resource]
-    for field in _fields(check, type(request)):
-        if not isinstance(field.type, Array):
-            if field.entity_in(request) in wanted:
-                return None
-        elif isinstance(field.type.element, Struct):
-            entry = _fields(check, field.type.element.cls)
-            if any(wanted & one.entities for one in entry if not isinstance(one.type, Array)):
-                return field.name
-        elif field.entity_in(request) in wanted:
-            return field.name
-    return None
-
-
-def _fields(check: Checks, cls: type[Any]) -> Sequence[Field]:  # Any: any message class
-    return _fields_in(cls, check.context.version)  # type: ignore[arg-type]  # a class is hashable
-
-
-@cache
-def _fields_in(cls: type[Any], version: int) -> Sequence[Field]:  # Any: as above
-    return [field for field in schema_of(cls).fields if field.is_in(version)]
+    return find_list(request, check.context.version, _NAMED[need.resource])
 
 
 def _refusal(

@@ -20,7 +20,7 @@ from embedkafka.replica.fetch import (
 from embedkafka.replica.fetch_session import Answer, FetchContext, SessionAnswer, SessionKey
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerId, TopicPartition
 from embedkafka.security.acl.operations import AclOperation, ResourceType
-from embedkafka.server.api_table import Api, by_handler
+from embedkafka.server.api_table import Api, Quota, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.fetch_conversion import (
     LAST_CONVERTED,
@@ -327,5 +327,6 @@ APIS: Final[Mapping[ApiKey, Api]] = {
             by_handler(AclOperation.READ, ResourceType.TOPIC, "for consumers"),
             by_handler(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, "for followers"),
         ],
+        quota=Quota.FETCHED,
     )
 }

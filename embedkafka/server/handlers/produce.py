@@ -14,7 +14,7 @@ from embedkafka.replica.produce import PartitionResponse
 from embedkafka.replica.writes import VALID_ACKS, OnProduced
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.security.acl.operations import AclOperation, ResourceType
-from embedkafka.server.api_table import Api, Need
+from embedkafka.server.api_table import Api, Need, Quota
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.transactional_writes import (
     is_transactional,
@@ -311,5 +311,6 @@ APIS: Final[Mapping[ApiKey, Api]] = {
             ),
             Need(AclOperation.WRITE, ResourceType.TOPIC),
         ],
+        quota=Quota.PRODUCED,
     )
 }

@@ -18,13 +18,13 @@ from embedkafka.protocol.messages.topics import (
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.topic_names import CLUSTER_METADATA_TOPIC
 from embedkafka.security.acl.operations import AclOperation, ResourceType
-from embedkafka.server.api_table import Api, Need, by_handler
+from embedkafka.server.api_table import Api, Need, PartitionChange, by_handler
 from embedkafka.server.config.view import topic_entries
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.admin import NewTopic
 from embedkafka.server.topics.delayed import DelayedTopics
-from embedkafka.server.topics.rules import DEFAULT, check_request_size
+from embedkafka.server.topics.rules import DEFAULT, check_request_size, is_valid_topic_name
 from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:
@@ -379,6 +379,28 @@ def _deletion_refused(check: "Checks", request: DeleteTopicsRequest) -> DeleteTo
     return replace(response, responses=list(map(shown, response.responses)))
 
 
+def _created_partitions(broker: "Broker", topic: CreateTopicsRequest.Topic) -> int:
+    if topic.name in broker.metadata.snapshot.topics or not is_valid_topic_name(topic.name):
+        return 0
+    if not topic.assignments and topic.num_partitions == DEFAULT:
+        return broker.config.broker.integer("num.partitions")
+    return len(topic.assignments) or max(0, topic.num_partitions)
+
+
+def _added_partitions(broker: "Broker", topic: CreatePartitionsRequest.Topic) -> int:
+    known = broker.metadata.snapshot.topics.get(topic.name)
+    return 0 if known is None else max(0, topic.count - len(known))
+
+
+def _deleted_partitions(broker: "Broker", topic: DeleteTopicsRequest.Topic | str) -> int:
+    snapshot = broker.metadata.snapshot
+    name = topic if isinstance(topic, str) else topic.name
+    if name is None:
+        assert not isinstance(topic, str)
+        name = snapshot.topic_names.get(topic.topic_id, "")
+    return len(snapshot.topics.get(name, ()))
+
+
 APIS: Final[Mapping[ApiKey, Api]] = {
     ApiKey.CREATE_TOPICS: Api(
         create_topics,
@@ -398,6 +420,7 @@ APIS: Final[Mapping[ApiKey, Api]] = {
             ),
         ],
         merges=True,
+        quota=PartitionChange(6, _created_partitions),
     ),
     ApiKey.DELETE_TOPICS: Api(
         delete_topics,
@@ -415,8 +438,12 @@ APIS: Final[Mapping[ApiKey, Api]] = {
             ),
         ],
         refuse=_deletion_refused,
+        quota=PartitionChange(5, _deleted_partitions),
     ),
     ApiKey.CREATE_PARTITIONS: Api(
-        create_partitions, [Need(AclOperation.ALTER, ResourceType.TOPIC)], merges=True
+        create_partitions,
+        [Need(AclOperation.ALTER, ResourceType.TOPIC)],
+        merges=True,
+        quota=PartitionChange(3, _added_partitions),
     ),
 }

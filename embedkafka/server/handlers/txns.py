@@ -42,7 +42,7 @@ from embedkafka.replica.produce import PartitionResponse
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
 from embedkafka.security.acl.operations import AclOperation, ResourceType
-from embedkafka.server.api_table import MEANING, Api, Need, by_handler
+from embedkafka.server.api_table import MEANING, Api, Need, Quota, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.server.topics.rules import check_topic_name
@@ -619,6 +619,7 @@ APIS: Final[Mapping[ApiKey, Api]] = {
                 on_cluster=AclOperation.ALTER,
             )
         ],
+        quota=Quota.NONE,
     ),
     ApiKey.DESCRIBE_PRODUCERS: Api(describe_producers, [_READ_TOPIC._replace(says=MEANING)]),
     ApiKey.DESCRIBE_TRANSACTIONS: Api(

@@ -2,7 +2,7 @@
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.messages.registry import request_type, versions
-from embedkafka.server.api_table import SERVED, load_handler
+from embedkafka.server.api_table import SERVED, load_api
 
 HEAD = """# Compatibility
 
@@ -47,7 +47,7 @@ def render() -> str:
 
 def _row(key: ApiKey) -> str:
     api = SERVED[key]
-    summary = (load_handler(key).__doc__ or "").strip().splitlines()[0]
+    summary = (load_api(key).handler.__doc__ or "").strip().splitlines()[0]
     plane = " (between brokers)" if not api.for_clients else ""
     plane += "" if api.is_offered else " (not offered)"
     cells = (key.value, api_name(key) + plane, _span(api.versions), _declared(key), summary)
