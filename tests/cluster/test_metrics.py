@@ -17,6 +17,7 @@ from embedkafka.cluster.reports.metric_names import NAMES
 from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.addresses import parse_address
+from tests.wire.clients import eventually
 from tests.wire.one_partition import batch, fetch_request, produce
 from tests.wire.raw_client import RawClient
 

@@ -373,7 +373,7 @@ class ScriptInside:
                 with suppress(Exception):  # the script may have removed it
                     manager.removeListener(listener)
             for key, value in self._confs.items():
-                assert self.session is not None, "of its own session"
+                assert self.session is not None, "settings have a session"
                 if value is None:
                     self.session.conf.unset(key)
                 else:

@@ -122,7 +122,7 @@ def _make_context(
         native(context, *args, **kw)
         return
     context.__dict__ = running.__dict__
-    script.redirections.note("SparkContext", "of its own", "that of the test's Spark")
+    script.redirections.note("SparkContext", "a new one", "that of the test's Spark")
 
 
 def _add_listener(script: "ScriptInside", native: Native, manager: Any, listener: Any) -> None:
