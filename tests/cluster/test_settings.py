@@ -61,6 +61,7 @@ from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from embedkafka.server.controlled_shutdown import ShutdownPolicy
 from embedkafka.server.handlers import fetch, groups, metadata, txns
 from embedkafka.server.topics.rules import DEFAULT
+from embedkafka.zk import kazoo_store
 from embedkafka.zk.store import ZkStore
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
@@ -196,7 +197,7 @@ def connection_timeout_ms(broker: Broker) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(broker_process, "KazooZk", Kazoo)
-        patch.setattr(ensemble, "KazooZk", Kazoo)
+        patch.setattr(kazoo_store, "KazooZk", Kazoo)
         broker_process.BrokerProcess(zookeeper="zk:1", broker_id=1)._connect(broker.spec.config)
         timeout_ms = part_configs.zookeeper_connect_timeout_ms(broker.spec.config)
         ensemble.RealEnsemble("zk:1", None, connect_timeout_ms=timeout_ms).observe()

@@ -282,7 +282,7 @@ def test_an_object_is_known_for_each_class_with_methods() -> None:
 def lasting_threads() -> list[str]:
     """Those of clusters and pages; others come and go."""
     names = sorted(each.name for each in threading.enumerate())
-    return [name for name in names if name.endswith("-timer") or name.startswith("ek-page")]
+    return [name for name in names if name.endswith("-processor-0") or name.startswith("ek-page")]
 
 
 def find_fault(kafka: EmbeddedKafka, subject: Subject, arguments: dict[str, Any]) -> str | None:
