@@ -9,7 +9,7 @@ from embedkafka import EmbeddedKafka, FollowerStatus
 from embedkafka.log.log import Log
 from embedkafka.log.manager import LogManager
 from embedkafka.replica.partition.partition import Partition
-from embedkafka.server import broker as server_broker
+from embedkafka.server import controlled_shutdown
 from tests.cluster.traffic import make_producer
 from tests.wire.clients import eventually
 
@@ -126,7 +126,7 @@ def test_the_state_of_a_broker_is_seen_while_it_starts_and_ends(
         kafka.topic("orders", replication=2)
         assert kafka.metrics().total("BrokerState", broker=1) == 3
         watch(kafka, Log, "load", "load")
-        watch(kafka, server_broker, "leave_cluster", "leave")
+        watch(kafka, controlled_shutdown, "leave_cluster", "leave")
         watch(kafka, LogManager, "shutdown", "shutdown")
         kafka.broker(1).kill()
         assert kafka.metrics().total("BrokerState", broker=1) == 0

@@ -147,7 +147,9 @@ def test_several_arguments_are_wrong(words: list[str]) -> None:
 def lasting_threads() -> list[str]:
     """Those of clusters and pages; others come and go."""
     names = sorted(each.name for each in threading.enumerate())
-    return [name for name in names if name.endswith("-processor-0") or name in ("ek-page", "ek-metrics")]
+    return [
+        name for name in names if name.endswith("-processor-0") or name in ("ek-page", "ek-metrics")
+    ]
 
 
 def good_arguments(name: str, *, without: argparse.Action) -> list[str]:

@@ -1,13 +1,9 @@
 """Runs pytest as a user does."""
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
-
-# pytester forgets what a run in this process has loaded, and numpy cannot be loaded twice.
-with suppress(ImportError):
-    import numpy  # noqa: F401
+from _pytest.pytester import SysModulesSnapshot
 
 OTHERS = (
     *("anyio", "asyncio", "cacheprovider", "html", "html_fixtures", "hypothesispytest"),
@@ -19,6 +15,21 @@ OTHERS = (
 def only_our_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out other plugins, which take long to load; a test of one deletes PYTEST_ADDOPTS."""
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in OTHERS))
+
+
+@pytest.fixture(autouse=True)
+def keep_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets pytester forget only what tests have loaded.
+
+    It forgets all that a run in this process has loaded. Of modules that load others when they
+    need them, there would then be two; and numpy cannot be loaded twice.
+    """
+    monkeypatch.setattr(
+        "_pytest.pytester.SysModulesSnapshot",
+        lambda preserve: SysModulesSnapshot(
+            lambda name: preserve(name) or name.partition(".")[0] in ("embedkafka", "numpy")
+        ),
+    )
 
 
 @pytest.fixture

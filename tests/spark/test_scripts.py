@@ -376,7 +376,7 @@ def test_a_session_may_be_built_as_it_was_before_spark_2_or_come_from_the_test(
         drain(script.query)
         assert script.spark.table("old").count() == 1
         assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
-    assert "SparkContext of its own -> that of the test's Spark" in script.describe()
+    assert "SparkContext a new one -> that of the test's Spark" in script.describe()
     assert spark.range(2).count() == 2
 
     def main(session: SparkSession) -> None:

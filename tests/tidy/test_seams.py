@@ -72,7 +72,11 @@ PATH_METHODS = {
 }
 """Methods with which `pathlib.Path` itself accesses the disk; no seam of ours has these names."""
 
-WITH_PATHS = {"cluster/embedded.py"}  # creates the user's scratch directories
+WITH_PATHS = {
+    "cluster/embedded.py",  # creates the user's scratch directories
+    "cluster/clients/decoding.py",  # reads the user's schema
+    "runtime/properties.py",  # reads the user's settings
+}
 
 USERS_SIDE = ("cli.py", "explore/", "page/", "spark/", "terminal/")
 """The shell around the library, which has no cluster to provide a clock or files."""
