@@ -45,13 +45,13 @@ OLDEST_PYTEST: Final = (
 #: Runs on a classic session, and on a Spark Connect server too.
 EVERY_HELPER: Final = "tests/spark/test_every_helper.py"
 
-#: Every kind of read and write, and our classes in Spark's JVM. The other tests kill brokers and
-#: wait for clients to notice.
+#: Every kind of read and write, and our file system in Spark's JVM. The other tests kill brokers
+#: and wait for clients to notice.
 QUICK_SPARK_TESTS: Final = (
     "tests/spark/test_batch.py",
     "tests/spark/test_streaming.py",
     EVERY_HELPER,
-    "tests/spark/test_quick_classes.py",
+    "tests/spark/test_local_files.py",
 )
 
 nox.needs_version = ">=2025.2.9"

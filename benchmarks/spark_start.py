@@ -21,7 +21,7 @@ from typing import Final
 
 from embedkafka.spark.class_archive import AT_ITS_ADDRESS
 from embedkafka.spark.connector.jar_cache import cache_home
-from embedkafka.spark.quick_classes import SWITCH
+from embedkafka.spark.local_files import SETTING
 
 #: A stateful query from topic to topic, five times; it notes the CPU so far after each.
 SUITE: Final = '''
@@ -76,7 +76,7 @@ class Setting:
     source: Mapping[str, str] = field(default_factory=dict)
     """Options of the query's source."""
     archived: bool = True
-    quick_classes: bool = True
+    local_files: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,7 @@ _JMX: Final = "kafka.auto.include.jmx.reporter"
 _SPARKS_OWN: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT,
 }
+_HADOOPS: Final = "org.apache.hadoop.fs.LocalFileSystem"
 _HELPER: Final = "-Djdk.lang.Process.launchMechanism=POSIX_SPAWN"
 _MEMORY_MB: Final = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
 #: What Java chooses: a 64th of the memory, and a third of that for new objects.
@@ -101,19 +102,19 @@ SETTINGS: Final = (
     Setting(
         name="nothing of this",
         archived=False,
-        quick_classes=False,
+        local_files=False,
         java=f"{_HELPER} {_JAVAS_HEAP}",
         config=_SPARKS_OWN,
     ),
     Setting(
         name="archive only",
-        quick_classes=False,
+        local_files=False,
         java=f"{_HELPER} {_JAVAS_HEAP} {_ANY_ADDRESS}",
         config=_SPARKS_OWN,
     ),
     Setting(name="as it is"),
     Setting(name="no archive", archived=False),
-    Setting(name="no quick classes", quick_classes=False),
+    Setting(name="Hadoop's local files", local_files=False),
     Setting(
         name="Spark's checkpoints",
         config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT},
@@ -157,8 +158,8 @@ def main() -> None:
     costs: dict[str, list[Cost]] = {each.name: [] for each in chosen}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "test_queries.py").write_text(SUITE)
-        classes = {each.quick_classes for each in chosen if each.archived}
-        archives = {quick: _write_archive(Path(folder), quick) for quick in classes}
+        kinds = {each.local_files for each in chosen if each.archived}
+        archives = {own: _write_archive(Path(folder), own) for own in kinds}
         for _ in range(options.rounds):
             for setting in chosen:
                 cost = _measure(setting, Path(folder), archives)
@@ -171,22 +172,23 @@ def main() -> None:
         print(f"{name:<32}{first:>12.1f}{further:>16.2f}")
 
 
-def _write_archive(folder: Path, quick_classes: bool) -> Path:
+def _write_archive(folder: Path, local_files: bool) -> Path:
     """By a run that is not measured. An archive fits one class path."""
     archives = cache_home(os.environ) / "spark-archives"
-    switch = f"--spark-config={SWITCH}={str(quick_classes).lower()}"
-    _run(folder, "--spark-archive=new", switch, environ={"SOURCE": "{}"})
+    switch = [] if local_files else [f"--spark-config={SETTING}={_HADOOPS}"]
+    _run(folder, "--spark-archive=new", *switch, environ={"SOURCE": "{}"})
     return max(archives.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
 
 
 def _measure(setting: Setting, folder: Path, archives: Mapping[bool, Path]) -> Cost:
     """With the archive as an option of its own: another Java option would want another archive."""
-    archive = archives[setting.quick_classes] if setting.archived else None
+    archive = archives[setting.local_files] if setting.archived else None
     options = (f"-XX:SharedArchiveFile={archive}", *AT_ITS_ADDRESS, "-Xlog:disable")
     used = " ".join(options) if archive else ""
     java = f"{used} {setting.java}".strip()
     config = {**setting.config, **({"spark.driver.extraJavaOptions": java} if java else {})}
-    config[SWITCH] = str(setting.quick_classes).lower()
+    if not setting.local_files:
+        config[SETTING] = _HADOOPS
     arguments = [f"--spark-config={key}={value}" for key, value in config.items()]
     arguments.append("--spark-archive=no")
     marks = _run(folder, *arguments, environ={"SOURCE": json.dumps(dict(setting.source))})

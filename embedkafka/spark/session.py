@@ -30,13 +30,11 @@ from embedkafka.spark.connector.installed import (
     release_numbers,
     require_installed_spark,
 )
-from embedkafka.spark.connector.jar_cache import cache_home
 from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.connector.java import find_java, java_version, read_release
 from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
-from embedkafka.spark.quick_arguments import quick_arguments
-from embedkafka.spark.quick_classes import quick_classes, wants_quick_classes
+from embedkafka.spark.local_files import local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,12 +139,10 @@ def local_session(
         classes = running.enter_context(
             session_archive(_launch(settings, spark), wish, progress=progress, environ=os.environ)
         )
-        is_quick = wants_quick_classes(settings["spark.master"], settings)
-        if is_quick:
-            running.enter_context(quick_arguments(spark))
         progress(f"starting {spark} with Kafka connector {connector.release}")
         with _running_jvm(settings, classes, directory, spark):
-            session = _create_session({**(_quiet_log() if is_quick else {}), **settings})
+            quiet = _quiet_log() if _is_one_jvm(settings["spark.master"]) else {}
+            session = _create_session({**quiet, **settings})
             try:
                 yield session
             finally:
@@ -187,9 +183,10 @@ def _settings(
 ) -> dict[str, str]:
     given = {key: str(value) for key, value in config.items()}
     master = given.get("spark.master", _SETTINGS["spark.master"])
-    quick_jars, quick_settings = quick_classes(spark, master, given, cache=cache_home(os.environ))
+    # Executors of their own would have another class path.
+    file_jars, file_settings = local_files(given) if _is_one_jvm(master) else ([], {})
     temporary = shlex.join([f"-Djava.io.tmpdir={directory}", f"-Dderby.system.home={directory}"])
-    own_jars = [str(jar) for jar in (*quick_jars, *jars) if jar.parent != spark.jars_dir]
+    own_jars = [str(jar) for jar in (*file_jars, *jars) if jar.parent != spark.jars_dir]
     popular = [str(jar) for jar in _popular_jars(spark)]
     return {
         **_SETTINGS,
@@ -198,7 +195,7 @@ def _settings(
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         LOG_FILE_KEY: str(directory / "spark.log"),
         **_quick_checkpoints(spark, master),
-        **quick_settings,
+        **file_settings,
         **given,
         _EXTRA_JAVA_OPTIONS: _joined(
             " ",
@@ -210,6 +207,11 @@ def _settings(
         ),
         _EXTRA_CLASS_PATH: _joined(os.pathsep, *own_jars, given.get(_EXTRA_CLASS_PATH), *popular),
     }
+
+
+def _is_one_jvm(master: str) -> bool:
+    """Whether the driver's JVM runs everything."""
+    return master == "local" or master.startswith("local[")
 
 
 def _quick_checkpoints(spark: InstalledSpark, master: str) -> dict[str, str]:

@@ -1,8 +1,10 @@
 """The settings of a session, and the errors when there can be none. No JVM starts here."""
 
+import hashlib
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,12 @@ import pytest
 
 from embedkafka.spark import session
 from embedkafka.spark.connector.installed import InstalledSpark, require_installed_spark
-from embedkafka.spark.quick_classes import LOCAL_FILES, SPARK_4_0
+from embedkafka.spark.local_files import HOME, LOCAL_FILES
 from tests.unit.spark.conftest import Machine
 
 START = """
 import sys
+import zipfile
 from embedkafka.spark.session import SparkStartFailed, local_session
 try:
     with local_session(jars=sys.argv[1:]):
@@ -55,12 +58,31 @@ def test_jars_that_most_classes_come_from_follow_the_connectors_and_the_callers(
     made = settings(spark_driver_extraClassPath="/x.jar")
     assert made["spark.driver.extraClassPath"].split(os.pathsep) == [
         str(LOCAL_FILES),
-        str(SPARK_4_0),
         str(tmp_path / "given" / "kafka-clients-3.9.0.jar"),
         "/x.jar",
         str(machine.spark_jars / "scala-library-2.13.16.jar"),
         str(machine.spark_jars / "spark-core_2.13-4.0.0.jar"),
     ]
+
+
+def test_the_jar_of_the_file_system_is_made_from_the_source_beside_it() -> None:
+    """If not: `python ci/spark_classes.py`."""
+    checksum = hashlib.sha256((HOME / "LocalFiles.java").read_bytes()).hexdigest()[:40]
+    with zipfile.ZipFile(LOCAL_FILES) as jar:
+        assert f"Source-SHA256: {checksum}" in jar.read("META-INF/MANIFEST.MF").decode()
+
+
+@pytest.mark.parametrize("master", ["local-cluster[2,1,512]", "spark://host:7077", "yarn"])
+def test_executors_of_their_own_have_hadoops_file_system(settings: Any, master: str) -> None:
+    made = settings(spark_master=master)
+    assert "spark.hadoop.fs.file.impl" not in made
+    assert str(LOCAL_FILES) not in made["spark.driver.extraClassPath"]
+
+
+def test_another_file_system_replaces_ours(settings: Any) -> None:
+    made = settings(spark_hadoop_fs_file_impl="org.apache.hadoop.fs.LocalFileSystem")
+    assert made["spark.hadoop.fs.file.impl"] == "org.apache.hadoop.fs.LocalFileSystem"
+    assert str(LOCAL_FILES) not in made["spark.driver.extraClassPath"]
 
 
 def test_the_callers_settings_have_the_last_word(settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Our classes in Spark's JVM do what Hadoop's and Spark's do."""
+"""Our file system in Spark's JVM does what Hadoop's does, and no lines are logged for nobody."""
 
 import subprocess
 import sys
@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-
-from embedkafka.spark.connector.installed import release_numbers
 
 pytestmark = pytest.mark.gate
 
@@ -70,55 +68,6 @@ def test_local_files_get_the_permissions_that_hadoop_gives(
     }
 
 
-def test_functions_of_mllib_are_registered_when_one_is_used(jvm: Any, spark: SparkSession) -> None:
-    if release_numbers(spark.version)[:2] != (4, 0):
-        pytest.skip("they are Spark's own in this release")
-    pytest.importorskip("pandas", reason="MLlib needs it")
-    from pyspark.ml.functions import array_to_vector, vector_to_array
-    from pyspark.ml.linalg import Vectors
-
-    module = jvm.org.apache.spark.sql.catalyst.analysis
-    registry = getattr(getattr(module, "FunctionRegistry$"), "MODULE$").internal()
-    before = names_in(registry)
-
-    frame = spark.createDataFrame([(Vectors.dense(1.0, 2.0),)], ["vector"])
-    (row,) = frame.select(vector_to_array(frame.vector).alias("array")).collect()
-    assert row.array == [1.0, 2.0]
-    again = spark.createDataFrame([([3.0, 4.0],)], ["array"])
-    (row,) = again.select(array_to_vector(again.array).alias("vector")).collect()
-    assert row.vector == Vectors.dense(3.0, 4.0)
-
-    assert names_in(registry) == before, "Spark has functions that ours does not register"
-
-
-def test_a_configuration_is_written_as_hadoop_writes_it(jvm: Any, spark: SparkSession) -> None:
-    if release_numbers(spark.version)[:2] != (4, 0):
-        pytest.skip("Spark's own class writes it in this release")
-    hadoop, streams = jvm.org.apache.hadoop, jvm.java.io
-    conf = hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
-    conf.set("spark.test.text", "größer")
-    conf.set("spark.test.origin", "known", "a test")
-
-    written = streams.ByteArrayOutputStream()
-    ours = jvm.org.apache.spark.util.SerializableConfiguration(conf)
-    assert "embedkafka" in ours.getClass().getProtectionDomain().getCodeSource().toString()
-    stream = streams.ObjectOutputStream(written)
-    stream.writeObject(ours)
-    stream.close()
-    read = streams.ObjectInputStream(streams.ByteArrayInputStream(written.toByteArray()))
-    copy = read.readObject().value()
-    theirs = hadoop.conf.Configuration(False)
-    stored = hadoop.io.DataOutputBuffer()
-    conf.write(stored)
-    theirs.readFields(streams.DataInputStream(streams.ByteArrayInputStream(stored.getData())))
-
-    assert copy.getValByRegex(".*").equals(theirs.getValByRegex(".*"))
-    assert copy.size() == conf.size() > 400
-    assert copy.get("spark.test.text") == "größer"
-    for name in ("spark.test.text", "spark.test.origin", "hadoop.tmp.dir"):
-        assert list(copy.getPropertySources(name)) == list(theirs.getPropertySources(name))
-
-
 def test_lines_that_nobody_would_read_are_not_composed(jvm: Any, spark: SparkSession) -> None:
     """With Spark's own profile for logs; its level is INFO, and a filter drops what it logs."""
     assert jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString() == "WARN"
@@ -138,8 +87,3 @@ def test_the_users_profile_for_logs_is_left_alone(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "INFO" in (tmp_path / "all.log").read_text()
-
-
-def names_in(registry: Any) -> set[str]:
-    functions = registry.listFunction()
-    return {functions.apply(index).funcName() for index in range(functions.size())}
