@@ -74,6 +74,7 @@ class Live:
 
 
 SESSION_LABEL = "kafka"
+SHARED_LABEL = "kafka of all workers"
 TRIGGERS = "embedkafka.spark.triggers"
 """The module that knows of replaced triggers, once a test has used it."""
 SCRIPTS = "embedkafka.spark.scripts.running"

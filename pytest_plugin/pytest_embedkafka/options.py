@@ -80,8 +80,8 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-report",
         metavar="FILE",
-        help="write a page of the run to this file: a timeline, topics with their last records, "
-        "groups and their lag",
+        help="write a page of the run to this file: failed tests, a timeline, topics with their "
+        "last records, groups and their lag",
     )
     group.addoption(
         "--kafka-config",

@@ -1,8 +1,8 @@
 """`--kafka-report=report.html`: one page for the run, with its tests, clusters, topics and groups.
 
 A plugin of its own, registered only if the option is given. Workers of pytest-xdist pass on what
-they have recorded, and the process that distributes the tests writes the page. A worker that
-crashes takes its part along.
+they have recorded of their clusters, and the process that distributes the tests writes the page. A
+worker that crashes takes its clusters along, but not its tests.
 
 Owner: pytest's thread.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_embedkafka.live import Live, clusters_of, uses_kafka
+from pytest_embedkafka.live import SESSION_LABEL, SHARED_LABEL, Live, clusters_of, uses_kafka
 from pytest_embedkafka.sharing import find_shared, keep_topics
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 _OUTPUT = "embedkafka_page"
-_SHARED = "_uses_shared_kafka"
+_USED = "_embedkafka_used"
+"""What a report knows of its test's clusters; it goes with the report from a worker."""
+_MOST_TEXT = 50_000
 
 
 class RunPage:
@@ -38,8 +40,8 @@ class RunPage:
         self._worker: str | None = getattr(config, "workerinput", {}).get("workerid")
         self._recorders: dict[int, Recorder] = {}
         self._documents: list[Any] = []  # Any: JSON
-        self._failed: dict[str, list[str]] = {}
-        self._tests = 0
+        self._tests: dict[str, Any] = {}  # by node id; Any: JSON
+        self._running = ""
         self._failure: OSError | None = None
 
     # -- clusters, from `Live.showing`
@@ -50,6 +52,8 @@ class RunPage:
         if isinstance(cluster, EmbeddedKafka):  # others are out of reach
             from embedkafka.page.recorder import Recorder
 
+            if label not in (SESSION_LABEL, SHARED_LABEL):
+                label = f"{label} of {self._running.rpartition('::')[2]}"
             recorder = self._recorders[id(cluster)] = Recorder(cluster, label)
             recorder.start()
 
@@ -68,28 +72,39 @@ class RunPage:
 
     # -- hooks
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._running = nodeid
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if uses_kafka(item) and (
-            report.when == "call" or (report.when == "setup" and not report.passed)
-        ):
-            self._tests += 1
+        if uses_kafka(item) and (report.when == "call" or not report.passed):
             recorders = self._recorders_of(item)
             for recorder in recorders:
-                _add_test(recorder, report)
-            vars(report)[_SHARED] = find_shared(item.config) is not None  # goes with the report
-            if report.failed:
-                self._failed[item.nodeid] = [line for each in recorders for line in each.troubles()]
+                _add_span(recorder, report)
+            vars(report)[_USED] = {
+                "clusters": [self._labelled(each.label) for each in recorders],
+                "shared": find_shared(item.config) is not None,
+                "troubles": [line for each in recorders for line in each.troubles()]
+                if report.failed
+                else [],
+            }
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Shows a worker's test on the cluster of all workers, which runs here."""
-        if self._worker is None and getattr(report, _SHARED, False):
+        """Keeps what the page says of a test, and shows it on the cluster of all workers."""
+        used = getattr(report, _USED, None)
+        if self._worker is not None or used is None:
+            return
+        if used["shared"]:
             for recorder in self._recorders.values():
-                _add_test(recorder, report)
+                _add_span(recorder, report)
+            used = {**used, "clusters": [SHARED_LABEL]}
+        earlier = self._tests.get(report.nodeid)
+        if earlier is None or (report.failed and earlier["outcome"] != "failed"):
+            self._tests[report.nodeid] = _as_test(report, used, earlier)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -98,11 +113,7 @@ class RunPage:
         if text is None:
             return
         recorded = json.loads(text)
-        self._tests += recorded["tests"]
-        self._failed |= recorded["failed"]
-        for document in recorded["clusters"]:
-            label = f"{document['label']} of {recorded['worker']}"
-            self._documents.append({**document, "label": label})
+        self._documents += recorded["clusters"]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -131,19 +142,16 @@ class RunPage:
                 self._failure = error
 
     def _pass_on(self) -> None:
-        recorded = {
-            "worker": self._worker,
-            "tests": self._tests,
-            "failed": self._failed,
-            "clusters": self._documents,
-        }
+        documents = [{**each, "label": self._labelled(each["label"])} for each in self._documents]
+        recorded = {"clusters": documents}
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined] # xdist's
         output[_OUTPUT] = json.dumps(recorded)
 
     def _write(self) -> None:
         from embedkafka.page.document import static_page
 
-        page = static_page({"title": self._headline(), "clusters": self._documents})
+        tests = [*self._tests.values()]
+        page = static_page({"title": self._headline(), "tests": tests, "clusters": self._documents})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(page, encoding="utf-8")
         if summary := os.environ.get(_SUMMARY):
@@ -191,19 +199,48 @@ class RunPage:
         start = Path(other).absolute().parent if other else self.path.absolute().parent
         return quote(os.path.relpath(self.path.absolute(), start).replace(os.sep, "/"))
 
+    def _labelled(self, label: str) -> str:
+        return label if self._worker is None else f"{label} of {self._worker}"
+
+    def _failed(self) -> list[Any]:
+        """Any: JSON."""
+        return [test for test in self._tests.values() if test["outcome"] == "failed"]
+
     def _headline(self) -> str:
-        tests = "1 test" if self._tests == 1 else f"{self._tests} tests"
-        return f"{tests} with Kafka, {len(self._failed)} failed"
+        count = len(self._tests)
+        tests = "1 test" if count == 1 else f"{count} tests"
+        return f"{tests} with Kafka, {len(self._failed())} failed"
 
     def _markdown(self) -> str:
         lines = ["### Kafka", "", f"{self._headline()}. The report is `{self.path.name}`.", ""]
-        for test, troubles in self._failed.items():
-            lines.append(f"- `{test}`")
-            lines += [f"  - {trouble}" for trouble in troubles]
+        for test in self._failed():
+            lines.append(f"- `{test['id']}`")
+            lines += [f"  - {trouble}" for trouble in test["troubles"]]
         return "\n".join([*lines, ""])
 
 
-def _add_test(recorder: "Recorder", report: pytest.TestReport) -> None:
+def _as_test(report: pytest.TestReport, used: dict[str, Any], earlier: Any) -> Any:
+    """What the page says of a test, also of one whose teardown failed. Any: JSON."""
+    start = report.start if earlier is None else earlier["from"] / 1000
+    test = {
+        "id": report.nodeid,
+        "outcome": report.outcome,
+        "from": start * 1000,
+        "to": report.stop * 1000,
+        "clusters": used["clusters"] if earlier is None else earlier["clusters"],
+        "troubles": used["troubles"],
+    }
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        said = report.longreprtext if crash is None else crash.message
+        where = "" if report.when == "call" else f"in {report.when}: "
+        texts = [("Traceback", report.longreprtext), *report.sections]
+        test["message"] = (where + said)[:_MOST_TEXT]
+        test["sections"] = [[name, text[-_MOST_TEXT:]] for name, text in texts]
+    return test
+
+
+def _add_span(recorder: "Recorder", report: pytest.TestReport) -> None:
     recorder.span(
         "test", report.nodeid, report.start * 1000, report.stop * 1000, status=report.outcome
     )

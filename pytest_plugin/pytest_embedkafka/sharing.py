@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from pytest_embedkafka.calls import CallServer, Place
-from pytest_embedkafka.live import LIVE
+from pytest_embedkafka.live import LIVE, SHARED_LABEL
 from pytest_embedkafka.options import embedded_settings, read_options
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SharedCluster:
         self._cluster = cluster = EmbeddedKafka(**settings).start()
         self._calls = CallServer("ek-sharing", lambda question: self._answer(cluster, question))
         if (page := self._config.stash[LIVE].page) is not None:
-            page.attach(cluster, "kafka of all workers")
+            page.attach(cluster, SHARED_LABEL)
 
     def _answer(self, cluster: "EmbeddedKafka", question: Any) -> Any:
         """Any: a `worker_view.Question`, and what the method returns."""

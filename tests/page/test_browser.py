@@ -61,13 +61,26 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
     recorder = Recorder(kafka, "kafka")
     recorder.start()
     kafka.topic("orders", partitions=2).send_json({"id": 1, "note": "</script>"}, key="k")
-    recorder.span("test", "test_orders", 0, 1, status="failed")
     recorder.keep_topics("test_orders", None)
     kafka.broker(3).kill()
     kafka.await_leader("orders")
     recorder.stop()
+    document = recorder.document()
+    began, ended = document["timeline"]["started"], document["timeline"]["ended"]
+    failed = {
+        "id": "test_orders",
+        "outcome": "failed",
+        "from": began,
+        "to": ended,
+        "clusters": ["kafka"],
+        "troubles": ["broker down: broker 3 is killed"],
+        "message": "assert 'apples' == 'pears'",
+        "sections": [["Traceback", "E  assert"], ["Kafka cluster", "orders-0 at 0: key 'k'"]],
+    }
+    passed = {**failed, "id": "test_others", "outcome": "passed"}
+    run = {"title": "run", "tests": [passed, failed], "clusters": [document]}
     file = tmp_path / "report.html"
-    file.write_text(static_page({"title": "run", "clusters": [recorder.document()]}))
+    file.write_text(static_page(run))
 
     backgrounds = set()
     for scheme in ("light", "dark"):
@@ -76,15 +89,21 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
             browser.resize(width, 800)
             browser.open(file.as_uri())
             browser.wait_for("document.querySelectorAll('svg rect').length > 3")
+            seen = browser.text()
+            assert seen.index("assert 'apples' == 'pears'") < seen.index("test_others")
+            assert "orders-0 at 0: key 'k'" in seen, "the first failed test's cluster is open"
+            assert browser.run("document.getElementById('health').textContent") == "1 failed"
+            browser.press("2")
             assert "broker 3 is killed" in browser.text()
             assert browser.run("document.querySelectorAll('rect.s-controller').length") > 0
             assert browser.run("document.querySelectorAll('circle.e-state').length") > 0
             assert "NewPartition -> OnlinePartition" in browser.run("document.body.textContent")
             overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            for key in "1234":
+            for key in "12345":
                 browser.press(key)
                 assert browser.run(overflow) <= 0, f"view {key} is wider than {width}"
-            browser.press("2")
+            browser.press("1")
+            browser.run("[...document.querySelectorAll('.failure button')].at(-1).click()")
             assert '"note": "</script>"' in browser.text()
             browser.picture(tmp_path / f"{scheme}-{width}.png")
         backgrounds.add(browser.run("getComputedStyle(document.body).backgroundColor"))

@@ -41,15 +41,43 @@ def test_a_run_writes_one_page_and_says_where(
     data = data_of(pytester.path / "out" / "report.html")
     assert data["title"] == "2 tests with Kafka, 1 failed"
     by_label = {cluster["label"]: cluster for cluster in data["clusters"]}
-    assert set(by_label) == {"kafka", "kafka_cluster(brokers=1)"}
+    assert set(by_label) == {"kafka", "kafka_cluster(brokers=1) of test_wrong"}
     spans = [span for span in by_label["kafka"]["timeline"]["spans"] if span["lane"] == "test"]
     assert [span["status"] for span in spans] == ["passed", "failed"]
     (orders,) = by_label["kafka"]["state"]["topics"]
     assert (orders["name"], orders["owner"].rpartition("::")[2]) == ("orders", "test_right")
     assert orders["records"][0]["value"]["text"] == '{"id": 1}'
+    right, wrong = data["tests"]
+    assert (right["id"].rpartition("::")[2], right["outcome"]) == ("test_right", "passed")
+    assert (wrong["outcome"], wrong["message"]) == ("failed", "assert False")
+    assert wrong["clusters"] == ["kafka", "kafka_cluster(brokers=1) of test_wrong"]
+    assert {"Traceback", "Kafka cluster kafka"} <= {name for name, _ in wrong["sections"]}
     said = summary.read_text()
     assert "2 tests with Kafka, 1 failed. The report is `report.html`." in said
     assert "  - no leader: alone-0 (" in said
+
+
+def test_a_test_whose_teardown_fails_has_failed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def leaving(kafka):
+            yield
+            raise ValueError("left")
+
+        def test_it(leaving):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess("--kafka-brokers=1", "--kafka-report=report.html")
+    result.assert_outcomes(passed=1, errors=1)
+    data = data_of(pytester.path / "report.html")
+    assert data["title"] == "1 test with Kafka, 1 failed"
+    (failed,) = data["tests"]
+    assert failed["message"] == "in teardown: ValueError: left"
+    assert failed["clusters"] == ["kafka"]
 
 
 def test_a_page_that_is_missing_is_explained(pytester: pytest.Pytester) -> None:
@@ -99,6 +127,9 @@ def test_all_workers_are_on_one_page(pytester: pytest.Pytester, mode: str) -> No
     ]
     expected = [*((f"test_right[{n}]", "passed") for n in range(4)), ("test_wrong", "failed")]
     assert sorted(spans) == expected
+    outcomes = [(test["id"].rpartition("::")[2], test["outcome"]) for test in data["tests"]]
+    assert sorted(outcomes) == expected
+    assert {label for test in data["tests"] for label in test["clusters"]} == labels
     topics = {
         topic["name"].partition("-")[0]: (topic["owner"].rpartition("::")[2], topic["records"])
         for cluster in data["clusters"]

@@ -2,8 +2,8 @@
 const given = JSON.parse(document.getElementById("data").textContent);
 const wanted = new URLSearchParams(location.hash.slice(1));
 const token = wanted.get("token") || "";
-const TABS = ["overview", "topics", "groups", "requests"];
-const view = { data: given.live ? null : given, tab: "overview", cluster: 0, topic: null, search: "",
+const TABS = [...(given.tests ? ["tests"] : []), "overview", "topics", "groups", "requests"];
+const view = { data: given.live ? null : given, tab: TABS[0], cluster: 0, topic: null, search: "",
   records: [], error: "", schema: "" };
 
 // -- small pieces
@@ -42,6 +42,50 @@ const clock = (ms) => new Date(ms).toISOString().slice(11, 23);
 const cluster = () => view.data.clusters[view.cluster] || view.data.clusters[0];
 const state = () => cluster().state;
 const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+
+// -- tests of a run, those that failed first
+
+const failed = () => given.tests.filter((test) => test.outcome === "failed");
+const seconds = (test) => `${((test.to - test.from) / 1000).toFixed(2)} s`;
+
+function tests() {
+  const others = given.tests.filter((test) => test.outcome !== "failed");
+  return [...failed().map(failure),
+    panel(`${failed().length ? "Other tests" : "Tests"} with Kafka (${others.length})`, table(["test", "outcome", "#time", "clusters"], others.map((test) => [
+      el("td", { class: "mono wrap" }, test.id), el("span", { class: `chip ${test.outcome === "passed" ? "good" : ""}` }, test.outcome), seconds(test),
+      links(test)]), "There were no others."))];
+}
+
+function failure(test, at) {
+  return el("section", { class: "panel failure", id: `failed-${at + 1}` },
+    el("div", { class: "row" }, el("span", { class: "chip bad" }, "failed"),
+      el("a", { class: "mono", href: `#failed-${at + 1}` }, test.id), el("span", { class: "muted" }, `${seconds(test)} from ${clock(test.from)}`)),
+    el("pre", { class: "message" }, test.message),
+    test.troubles.length ? el("ul", { class: "plain bad-text" }, test.troubles.map((line) => el("li", {}, line))) : null,
+    test.sections.map(([name, text], part) => el("details", { id: `part-${at}-${part}`, open: at === 0 && name.startsWith("Kafka") ? "" : null },
+      el("summary", {}, name), el("pre", {}, text))),
+    given.clusters.filter((each) => test.clusters.includes(each.label)).map((each) => el("div", {},
+      el("h2", {}, each.label), timeline(within(each.timeline, test)))),
+    el("div", { class: "row" }, links(test)));
+}
+
+function links(test) {
+  return el("span", {}, test.clusters.map((label) => {
+    const at = given.clusters.findIndex((each) => each.label === label);
+    return at < 0 ? label : el("button", { type: "button", onclick: () => { view.cluster = at; view.topic = null;
+      view.named = (given.clusters[at].state.topics || []).find((topic) => topic.owner === test.id)?.name; show("topics"); } }, `topics in ${label}`);
+  }));
+}
+
+// The time of one test, with a little around it.
+function within(data, test) {
+  const around = Math.max(100, (test.to - test.from) / 10);
+  const started = test.from - around, ended = test.to + around;
+  const meets = (from, to) => from <= ended && to >= started;
+  const then = (all) => all.filter((each) => meets(each.at, each.at));
+  return { started, ended, spans: data.spans.filter((each) => meets(each.from, each.to)), events: then(data.events),
+    changes: then(data.changes), throughput: data.throughput.filter(([at]) => meets(at, at)) };
+}
 
 // -- overview
 
@@ -101,8 +145,10 @@ function timeline(data) {
     parts.push(el("svg:text", { x: 0, y: y + 12 }, NAMES[lane] || lane));
     for (const span of data.spans.filter((each) => each.lane === lane)) {
       const begin = x(span.from), end = Math.max(x(span.to), begin + 2);
+      const name = span.text.split("::").at(-1), fits = end - begin > 6.5 * name.length + 8;
       parts.push(el("svg:rect", { x: begin, y, width: end - begin, height: 14, rx: 3, class: `s-${span.status}`, "fill-opacity": 0.82 },
-        el("svg:title", {}, `${span.text} (${span.status}), ${((span.to - span.from) / 1000).toFixed(2)} s from ${clock(span.from)}`)));
+        el("svg:title", {}, `${span.text} (${span.status}), ${((span.to - span.from) / 1000).toFixed(2)} s from ${clock(span.from)}`)),
+      fits ? el("svg:text", { x: begin + 5, y: y + 11, class: "name" }, name) : "");
     }
     y += row;
   }
@@ -135,8 +181,8 @@ function timeline(data) {
   return el("div", {}, el("div", { class: "scroll" },
     el("svg:svg", { viewBox: `0 0 ${width} ${base + 22}`, role: "img", "aria-label": "Timeline of the run" }, parts)),
   el("div", { class: "legend" }, legend.map(([color, text]) => el("span", {}, el("i", { style: `background:var(${color})` }), text))),
-  happened("events", data.events), happened("state changes", data.changes),
-  happened("controller events", data.spans.filter((each) => each.lane === "controller").map((each) => (
+  data.lag && happened("events", data.events), data.lag && happened("state changes", data.changes),
+  data.lag && happened("controller events", data.spans.filter((each) => each.lane === "controller").map((each) => (
     { at: each.from, text: `${each.text}, took ${(each.to - each.from).toFixed(1)} ms` }))));
 }
 
@@ -234,7 +280,8 @@ function groups() {
   return shown.map((each) => panel(null,
     el("div", { class: "row", style: "margin-bottom:8px" }, el("strong", {}, each.group),
       el("span", { class: `chip ${each.state === "Stable" ? "good" : each.state === "Empty" ? "" : "warn"}` }, each.state),
-      each.lag ? el("span", { class: "chip bad" }, `lag ${each.lag}`) : el("span", { class: "chip good" }, "no lag")),
+      each.lag ? el("span", { class: "chip bad" }, `lag ${each.lag}`)
+        : each.offsets.length ? el("span", { class: "chip good" }, "no lag") : el("span", { class: "chip" }, "nothing committed")),
     curve(lag[each.group]),
     each.members.length ? table(["client", "host", "partitions", "#last heard"], each.members.map((member) =>
       [member.client || "–", member.host, el("td", { class: "wrap" }, member.partitions || "none"), member.heard]), "") : null,
@@ -262,7 +309,7 @@ function requests() {
 
 // -- all of it
 
-const VIEWS = { overview, topics, groups, requests };
+const VIEWS = { tests, overview, topics, groups, requests };
 
 function render() {
   if (!view.data) return;
@@ -280,10 +327,12 @@ function render() {
   for (const tab of TABS) $(`tab-${tab}`).setAttribute("aria-selected", String(tab === view.tab));
   $("where").textContent = view.data.bootstrap || view.data.title || "";
   const troubles = (state().troubles || []).length;
-  $("health").textContent = troubles ? `${troubles} wrong` : "all is well";
-  $("health").className = `chip ${troubles ? "bad" : "good"}`;
+  const bad = given.tests ? failed().length : troubles;
+  $("health").textContent = given.tests ? (bad ? `${bad} failed` : "all passed") : bad ? `${bad} wrong` : "all is well";
+  $("health").className = `chip ${bad ? "bad" : "good"}`;
   const choice = $("cluster");
-  choice.hidden = view.data.clusters.length < 2;
+  choice.hidden = view.data.clusters.length < 2 || view.tab === "tests";
+  choice.value = view.cluster;
   if (choice.options.length !== view.data.clusters.length) {
     choice.replaceChildren(...view.data.clusters.map((each, at) => el("option", { value: at }, cut(each.label, 60))));
   }
@@ -356,13 +405,18 @@ function step(by) {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) { if (event.key === "Escape") event.target.blur(); return; }
-  if (/^[1-4]$/.test(event.key)) show(TABS[event.key - 1]);
+  if (TABS[event.key - 1]) show(TABS[event.key - 1]);
   else if (event.key === "j" || event.key === "k") { if (view.tab === "topics") step(event.key === "j" ? 1 : -1); }
   else if (event.key === "/") { event.preventDefault(); if (view.tab !== "topics") show("topics"); $("search")?.focus(); }
   else if (event.key === "t") $("theme").click();
   else if (event.key === "?") $("keys").showModal();
 });
-for (const tab of TABS) $(`tab-${tab}`).addEventListener("click", () => show(tab));
+$("tab-tests").hidden = !given.tests;
+$("last-key").textContent = TABS.length;
+for (const [at, tab] of TABS.entries()) {
+  $(`tab-${tab}`).addEventListener("click", () => show(tab));
+  $(`tab-${tab}`).querySelector("kbd").textContent = at + 1;
+}
 $("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
 $("help").addEventListener("click", () => $("keys").showModal());
 $("cluster").addEventListener("change", (event) => { view.cluster = Number(event.target.value); view.topic = null; render(); });
