@@ -25,6 +25,7 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.real_time import wall_s
 from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.runtime.values import dataclass
+from embedkafka.zk.store import ZkError
 
 if TYPE_CHECKING:
     from embedkafka.cluster.embedded import EmbeddedKafka
@@ -160,7 +161,7 @@ class Recorder:
             changes = self._brokers.waiting.changes
             try:
                 seen = self._look(asks=looks % _ASK_EVERY == 0)
-            except (EmbedKafkaError, OSError):
+            except (EmbedKafkaError, ZkError, OSError):
                 return  # the cluster is closing
             self._compare(last, seen)
             last, looks = seen, looks + 1

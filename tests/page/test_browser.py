@@ -60,7 +60,9 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
 ) -> None:
     recorder = Recorder(kafka, "kafka")
     recorder.start()
-    kafka.topic("orders", partitions=2).send_json({"id": 1, "note": "</script>"}, key="k")
+    kafka.topic("orders", partitions=2, replication=3).send_json(
+        {"id": 1, "note": "</script>"}, key="k"
+    )
     recorder.keep_topics("test_orders", None)
     kafka.broker(3).kill()
     kafka.await_leader("orders")

@@ -22,6 +22,7 @@ from embedkafka.page.server import TOKEN_HEADER, PageServer
 from embedkafka.page.source import ExternalSource
 from embedkafka.page.state import records_of
 from embedkafka.page.tail import Tail
+from embedkafka.zk.store import SessionExpired
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +212,21 @@ def test_what_happens_to_a_cluster_is_recorded() -> None:
     assert (kept["owner"], kept["records"][0]["value"]["text"]) == ("test_it", "x")
     page = static_page({"title": "</script><script>alert(1)</script>", "clusters": [document]})
     assert "<script>alert(1)" not in page
+
+
+def test_a_recorder_ends_when_its_cluster_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedKafka() as kafka:
+        recorder = Recorder(kafka, "kafka")
+
+        def ended() -> None:
+            raise SessionExpired
+
+        monkeypatch.setattr(kafka._require_brokers().state, "partitions", ended)
+        recorder.start()
+        assert recorder._thread is not None
+        recorder._thread.join(30)
+        assert not recorder._thread.is_alive()
+        recorder._failures.check()
 
 
 def test_values_are_decoded_for_people() -> None:
