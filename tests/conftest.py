@@ -1,11 +1,16 @@
 import gc
+import os
 import random
 import signal
 import sys
+from collections import Counter
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from embedkafka.cluster import embedded
 from embedkafka.runtime.locks import check_lock_ranks
 from tests.chaos.switching import HASTY_S
 
@@ -43,7 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         nargs="?",
         const=-1,
-        help="shuffle modules, and the tests of each; without a SEED, draw one",
+        help="shuffle modules, and the tests of each, and let clusters choose otherwise; without "
+        "a SEED, draw one",
     )
     parser.addoption(
         "--hasty",
@@ -57,8 +63,24 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("new-examples")
     if config.getoption("--shuffle", default=None) == -1:
         config.option.shuffle = random.SystemRandom().randrange(10**6)
+    config.add_cleanup(partial(vars(embedded).update, random=vars(embedded)["random"]))
+    vars(embedded)["random"] = _choices(config.getoption("--shuffle", default=None) or 0)
     if config.getoption("--hasty", default=False):
         sys.setswitchinterval(HASTY_S)
+
+
+def _choices(seed: int) -> SimpleNamespace:
+    """What clusters use of `random`: without a seed they choose the same in every run of a test."""
+    made = Counter[str]()
+
+    def rng(given: int | None) -> random.Random:
+        if given is not None:
+            return random.Random(given)
+        test = os.environ.get("PYTEST_CURRENT_TEST", "")
+        made[test] += 1
+        return random.Random(f"{seed} {test} {made[test]}")
+
+    return SimpleNamespace(Random=rng)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -40,6 +40,26 @@ def test_a_seed_gives_tests_one_order_and_keeps_modules_together(
     assert [modules[at] for at in range(0, 12, 4)] == list(dict.fromkeys(modules))
 
 
+def test_clusters_choose_as_they_did_in_the_last_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from embedkafka import EmbeddedKafka
+
+        def test_it():
+            print("drew", *(EmbeddedKafka()._rng.random() for _ in range(2)), end="\\n")
+        """
+    )
+
+    def drawn(*options: str) -> list[str]:
+        (line,) = [each for each in run(pytester, "-s", *options).outlines if "drew" in each]
+        return line.split()[-2:]
+
+    one, other = first = drawn()
+    assert one != other
+    assert drawn() == first
+    assert drawn("--shuffle", "7") != first
+
+
 @pytest.mark.usefixtures("same_examples")
 def test_new_examples_are_drawn_only_if_asked_for(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
