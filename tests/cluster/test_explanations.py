@@ -7,6 +7,7 @@ import pytest
 
 from embedkafka import EmbeddedKafka, PartitionStatus, StateChange, TopicSpec
 from embedkafka.cluster.reports.explanation import leader_sentence
+from tests.cluster.followers import await_first_fetches
 from tests.cluster.traffic import make_producer, send
 from tests.wire.clients import eventually
 
@@ -19,6 +20,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 def test_a_slow_replica_holds_the_high_watermark_and_a_request(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", replication=3)
+    await_first_fetches(kafka, "orders")
     leader = kafka.leader_of("orders")
     slow = min({1, 2, 3} - {leader})
     producer = make_producer(kafka, **{"client.id": "shop"})

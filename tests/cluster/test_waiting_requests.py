@@ -12,6 +12,7 @@ from embedkafka.protocol.messages.topics import (
     DeleteTopicsRequest,
 )
 from embedkafka.runtime.addresses import parse_address
+from tests.cluster.followers import await_first_fetches
 from tests.cluster.members import Members
 from tests.cluster.traffic import make_consumer, make_producer
 from tests.wire.clients import eventually
@@ -23,6 +24,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
     config = {"replica.lag.time.max.ms": 600_000, "offsets.topic.replication.factor": 3}
     topics = {"orders": TopicSpec(replication=3), "quiet": TopicSpec()}
     with EmbeddedKafka(brokers=3, topics=topics, config=config) as kafka:
+        await_first_fetches(kafka, "orders")
         yield kafka
 
 
