@@ -149,7 +149,7 @@ def bench() -> Iterator[Bench]:
     bench.close()
     bench.failures.check()
     assert bench.own_threads.names() == []
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # one of an earlier test may have been closed since
 
 
 class Inbox:

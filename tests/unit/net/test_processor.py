@@ -66,7 +66,7 @@ def test_a_processor_that_never_started_closes_its_descriptors(quota: Connection
     processor = Processor("ek", print, ManualClock(), Failures(), Limits(), quota)
     assert open_descriptors() > before
     processor.join()
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_pausing_or_waking_a_processor_that_has_ended_does_nothing(processor: Processor) -> None:

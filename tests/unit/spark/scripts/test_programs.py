@@ -1,5 +1,6 @@
 """Files, modules and functions that run as `__main__`."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from embedkafka.spark.scripts.programs import require_program
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "nightly_jobs", raising=False)  # of an earlier test
     path = tmp_path / "nightly_jobs"
     path.mkdir()
     for name in ("__init__", "__main__", "totals"):
