@@ -81,6 +81,19 @@ def test_a_deletion_that_waits_for_a_broker_is_counted(kafka: EmbeddedKafka) -> 
     assert kafka.metrics().total("TopicsToDeleteCount") == 0
 
 
+def test_metrics_are_there_while_a_controller_does_not_reach_zookeeper() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        lost = kafka.controller
+        kafka.broker(lost).pause()
+        assert kafka.metrics().total("ActiveBrokerCount") == 2
+        awaited(kafka, lambda now: now.total("ActiveControllerCount", broker=3 - lost) == 1)
+        kafka.broker(lost).resume()
+        kafka.partition({lost}, {3 - lost}, zookeeper={3 - lost})
+        metrics = kafka.metrics()
+        assert metrics.total("ActiveControllerCount") == 1
+        assert "activecontrollercount" in metrics.prometheus()
+
+
 def test_what_waits_is_counted_by_purgatory(kafka: EmbeddedKafka) -> None:
     kafka.topic("slow", replication=3)
     leader = kafka.leader_of("slow")

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from embedkafka.server.broker import Broker
 
 
-def controller_metrics(broker: "Broker", log: ControllerEventLog) -> Iterator[Metric]:
+def controller_metrics(
+    broker: "Broker", controller_id: int | None, log: ControllerEventLog
+) -> Iterator[Metric]:
+    """Of a broker that may not reach ZooKeeper; `controller_id` is the active controller's."""
     labels = {"broker": str(broker.id)}
-    is_controller = broker.zk.find_controller_id() == broker.id
+    is_controller = broker.id == controller_id
     yield Metric(CONTROLLER, "ActiveControllerCount", labels, int(is_controller))
     controller = broker.controller
     if controller is not None:

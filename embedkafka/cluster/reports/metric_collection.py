@@ -41,7 +41,7 @@ def collect(brokers: "Brokers") -> Metrics:
     """The metrics of the running brokers."""
     meters = brokers.meters()
     statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
-    asked = ask(brokers, statuses, views)
+    asked, controller_id = ask(brokers, statuses, views), brokers.state.find_controller()
     found: list[Metric] = []
     for each in brokers.all():
         labels = {"broker": str(each.id)}
@@ -53,7 +53,7 @@ def collect(brokers: "Brokers") -> Metrics:
         found += _offsets(broker)
         found += _conversions(broker)
         found += network_metrics(broker)
-        found += controller_metrics(broker, brokers.controller_event_log)
+        found += controller_metrics(broker, controller_id, brokers.controller_event_log)
     for broker_id, meter in meters.items():
         found += _counted(broker_id, meter)
     found += _coordinated(asked)
