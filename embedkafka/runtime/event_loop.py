@@ -84,6 +84,7 @@ class EventLoop(Generic[E]):
             end_thread(self._thread, self._failures)
 
     def _run(self) -> None:
+        self._thread = threading.current_thread()  # an event may come before `start` has noted it
         while True:
             with self._condition:
                 while not self._events:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from embedkafka.runtime import event_loop
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.event_loop import EventLoop
 from embedkafka.runtime.failures import BackgroundFailure, Failures
@@ -53,6 +54,28 @@ def test_a_loops_state_is_out_of_bounds_for_other_threads() -> None:
     assert seen == [True]
     with pytest.raises(AssertionError, match="post an event"):
         loop.assert_inside()
+
+
+def test_a_loop_is_its_own_from_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event may wait before the loop starts, and be handled before `start` goes on."""
+    handled = threading.Event()
+    seen = []
+
+    def look(event: None) -> None:
+        seen.append(loop.inside)
+        handled.set()
+
+    def start_and_wait(*arguments: Any) -> threading.Thread:
+        thread = start_thread(*arguments)
+        assert handled.wait(10)
+        return thread
+
+    monkeypatch.setattr(event_loop, "start_thread", start_and_wait)
+    loop = EventLoop("ek-b1-loop", look, Failures())
+    loop.post(None)
+    loop.start()
+    loop.stop()
+    assert seen == [True]
 
 
 def test_the_scheduler_runs_what_is_due_when_time_jumps() -> None:
