@@ -107,16 +107,16 @@ def elect_controller(brokers: Brokers, broker_id: int, timeout_s: float) -> None
 def roll(brokers: Brokers, topic: str) -> None:
     """Starts a new segment in every replica of a topic."""
     brokers.state.require_topic(topic)
-    for broker in _running(brokers):
+    for broker in brokers.within_reach():
         broker.logs.roll(topic)
 
 
 def compact(brokers: Brokers, topic: str) -> None:
     """Compacts every replica of a topic."""
     brokers.state.require_topic(topic)
-    if not any(broker.config.log_config(topic).compacts for broker in _running(brokers)):
+    if not any(broker.config.log_config(topic).compacts for broker in brokers.within_reach()):
         raise InvalidArgument(f"{topic} is not compacted: its cleanup.policy has no `compact`")
-    for broker in _running(brokers):
+    for broker in brokers.within_reach():
         for copy in broker.logs.moving():
             if copy.topic_partition.topic == topic:
                 raise EmbedKafkaError(
@@ -124,7 +124,7 @@ def compact(brokers: Brokers, topic: str) -> None:
                     f"{copy.directory.parent}, and compaction is paused until it is there"
                 )
     _spread_high_watermarks(brokers, topic)
-    for broker in _running(brokers):
+    for broker in brokers.within_reach():
         broker.logs.compact(topic)
 
 
@@ -132,7 +132,7 @@ def apply_retention(brokers: Brokers, topic: str) -> None:
     """Lets retention look at every replica of a topic."""
     brokers.state.require_topic(topic)
     _spread_high_watermarks(brokers, topic)
-    for broker in _running(brokers):
+    for broker in brokers.within_reach():
         broker.logs.apply_retention(topic)
 
 
@@ -142,7 +142,7 @@ def _spread_high_watermarks(brokers: Brokers, topic: str) -> None:
     Only committed records are compacted or deleted, and followers hear of the last ones a fetch
     later.
     """
-    running = _running(brokers)
+    running = brokers.within_reach()
     for view, is_led in find_views(running):
         if not is_led or view.topic_partition.topic != topic:
             continue
@@ -155,7 +155,7 @@ def _spread_high_watermarks(brokers: Brokers, topic: str) -> None:
 def expire(brokers: Brokers, group: str, timeout_s: float) -> None:
     """Lets the committed offsets of a group expire."""
     answers: dict[int, ErrorCode] = {}
-    asked = _running(brokers)
+    asked = brokers.within_reach()
 
     def note(broker: Broker, error: ErrorCode) -> None:
         answers[broker.id] = error
@@ -182,10 +182,6 @@ def expire(brokers: Brokers, group: str, timeout_s: float) -> None:
         error = ErrorCode.GROUP_ID_NOT_FOUND
     reason = reasons.get(error, f"{error.name}: {error.message}")
     raise EmbedKafkaError(f"the offsets of group {group!r} cannot expire: {reason}")
-
-
-def _running(brokers: Brokers) -> list[Broker]:
-    return [handle.require_broker() for handle in brokers.running() if handle.is_reachable]
 
 
 def _controller_client(brokers: Brokers) -> BrokerClient:

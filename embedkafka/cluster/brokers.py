@@ -144,6 +144,23 @@ class Brokers:
     def running(self) -> list[BrokerLifecycle]:
         return [handle for handle in self.all() if handle.is_running]
 
+    def live(self) -> list[Broker]:
+        """What runs now, by id. Another thread may end one of them meanwhile."""
+        return [broker for handle in self.all() if (broker := handle.broker) is not None]
+
+    def find_live(self, broker_id: int) -> Broker | None:
+        """One of them."""
+        handle = self._handles.get(BrokerId(broker_id))
+        return None if handle is None else handle.broker
+
+    def within_reach(self) -> list[Broker]:
+        """Those that are not paused and reach ZooKeeper."""
+        return [
+            broker
+            for handle in self.all()
+            if handle.is_reachable and (broker := handle.broker) is not None
+        ]
+
     def require(self, broker_id: int) -> BrokerLifecycle:
         """The broker with this id; raises `InvalidArgument` if there is none."""
         handle = self._handles.get(BrokerId(require_int("a broker's id", broker_id)))
@@ -209,11 +226,10 @@ class Brokers:
         self.give_up()
         self.at_once(rest)
         self._requests.close()
-        incarnations = [handle.incarnation for handle in self.running()]
+        brokers = self.live()
         self.at_once(lambda handle: handle.shut_down(keep=keep))
-        for incarnation in incarnations:
-            if incarnation is not None:
-                incarnation.broker.cut_off()  # in case a stuck thread kept it from doing so
+        for broker in brokers:
+            broker.cut_off()  # in case a stuck thread kept it from doing so
         for thread in self._halting:
             end_thread(thread, self._failures)
         self.zk.store.close()
@@ -276,12 +292,10 @@ class Brokers:
 
     def _on_links_changed(self) -> None:
         self.network.on_links_changed()
-        for handle in self.running():  # followers fetch once more, and notice the link
-            incarnation = handle.incarnation
-            if incarnation is not None:
-                replicas = incarnation.broker.replicas
-                for view in replicas.hosted.views():
-                    replicas.waiters.on_append(view.topic_partition, high_watermark_advanced=False)
+        for broker in self.live():  # followers fetch once more, and notice the link
+            waiters = broker.replicas.waiters
+            for view in broker.replicas.hosted.views():
+                waiters.on_append(view.topic_partition, high_watermark_advanced=False)
         self.on_change()
 
     def _link(self, handle: BrokerLifecycle) -> None:
@@ -332,34 +346,30 @@ class Brokers:
         for handle in self.all():
             if handle.id not in self._meters:
                 self._meters[handle.id] = Meter(self.clock, ignored=OWN_CLIENTS)
-        for handle in self.running():
-            broker = handle.require_broker()
+        for broker in self.live():
             if broker.meter is None:
-                broker.measure(self._meters[handle.id])
+                broker.measure(self._meters[broker.id])
         return self._meters
 
     def settle_controllers(self) -> None:
         """Returns when each controller has handled what happened until now."""
-        for handle in self.running():
-            controller = handle.require_broker().controller
-            if controller is not None:
-                controller.settle()
+        for broker in self.live():
+            if broker.controller is not None:
+                broker.controller.settle()
 
     def find_revoked(self) -> dict[BrokerId, frozenset[str]]:
         """The users whose passwords of PLAIN do not count, by broker."""
-        found = [handle.require_broker() for handle in self.running()]
         return {
             broker.id: broker.authentication.revoked
-            for broker in found
+            for broker in self.live()
             if broker.authentication is not None
         }
 
     def set_revoked(self, users: Mapping[BrokerId, frozenset[str]]) -> None:
         """Makes the passwords of PLAIN count, but for those of these users."""
-        for handle in self.running():
-            authentication = handle.require_broker().authentication
-            if authentication is not None:
-                authentication.revoked = users.get(handle.id, frozenset())
+        for broker in self.live():
+            if broker.authentication is not None:
+                broker.authentication.revoked = users.get(broker.id, frozenset())
 
     @property
     def has_meters(self) -> bool:
@@ -370,8 +380,8 @@ class Brokers:
         """Switches them off, and forgets what they have counted."""
         self._meters = {}
         self.controller_event_log.stop()
-        for handle in self.running():
-            handle.require_broker().measure(None)
+        for broker in self.live():
+            broker.measure(None)
 
     # -- `lifecycle.Host`
 

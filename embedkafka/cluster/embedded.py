@@ -387,7 +387,7 @@ class EmbeddedKafka:
         brokers = None if self._resources is None else self._resources.brokers
         if brokers is None:
             raise ClusterClosed(NOT_RUNNING)
-        running = [of(handle.require_broker()) for handle in brokers.running()]
+        running = [of(broker) for broker in brokers.live()]
         if not running:
             raise ClusterClosed(_NO_BROKER)
         return {name: ",".join(one[name] for one in running) for name in running[0]}
@@ -737,10 +737,10 @@ class EmbeddedKafka:
         return translate_properties(properties), self.listeners[listener]
 
     def _running_broker(self) -> "Broker":
-        running = self._require_brokers().running()
-        if not running:
+        live = self._require_brokers().live()
+        if not live:
             raise ClusterClosed(_NO_BROKER)
-        return running[0].require_broker()
+        return live[0]
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory for a test's own files, such as checkpoints; `close` removes it.

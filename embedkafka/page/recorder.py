@@ -111,7 +111,7 @@ class Recorder:
         log = self._brokers.requests_at(listener)
         seen = None if since is None else log.since(since.number)
         names = None if seen is None else request_lines.topics_of(seen)
-        statuses, views = self._brokers.state.partitions(), views_by_partition(self._brokers.all())
+        statuses, views = self._brokers.state.partitions(), views_by_partition(self._brokers.live())
         is_led = self._brokers.state.is_led
         for topic in topics_of(statuses, views, is_led=is_led, names=names):
             if topic["internal"] or len(self._kept_topics) >= _TOPICS:
@@ -170,7 +170,7 @@ class Recorder:
 
     def _look(self, *, asks: bool) -> _Seen:
         brokers = self._brokers
-        statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+        statuses, views = brokers.state.partitions(), views_by_partition(brokers.live())
         if asks:
             asked = ask(brokers, statuses, views)
             groups = {group.group: group.state for group in asked.groups}

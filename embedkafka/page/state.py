@@ -31,7 +31,7 @@ Json = dict[str, Any]  # Any: what JSON can hold
 
 def embedded_state(brokers: Brokers) -> Json:
     """All of an embedded cluster but its records."""
-    statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+    statuses, views = brokers.state.partitions(), views_by_partition(brokers.live())
     asked = ask(brokers, statuses, views)
     requests = brokers.request_log.since(0)
     others = [seen for seen in requests if not seen.is_own]

@@ -70,6 +70,8 @@ def test_a_broker_with_another_directory_goes_on_with_what_is_there() -> None:
             for partition in lost:
                 assert 1 not in kafka.await_isr("orders", partition, size=2)
                 assert kafka.await_leader("orders", partition) != 1
+                told = kafka.explain("orders", partition)
+                assert "Broker 1 is out of sync: its log directory has failed." in told
             kept = set(range(6)) - set(lost)
             assert kept
             for partition in kept:

@@ -8,6 +8,7 @@ import pytest
 from embedkafka import EmbeddedKafka, PartitionStatus, StateChange, TopicSpec
 from embedkafka.cluster.reports.explanation import leader_sentence
 from tests.cluster.followers import await_first_fetches
+from tests.cluster.reassignment import reassign
 from tests.cluster.traffic import make_producer, send
 from tests.wire.clients import eventually
 
@@ -49,8 +50,35 @@ def test_a_replica_that_lags_is_told_with_its_position(kafka: EmbeddedKafka) -> 
     with kafka.faults.cut_link(slow, leader):
         kafka.broker(slow).start()
         explained = kafka.explain("late")
-    assert f"In sync: {leader}. Broker {slow} is out of sync: has not fetched yet." in explained
+    assert f"In sync: {leader}. Broker {slow} is out of sync: has not fetched yet" in explained
     kafka.await_isr("late", size=2)
+
+
+def test_a_reassignment_is_told_until_it_ends(kafka: EmbeddedKafka) -> None:
+    kafka.topic("moved", replication=1).send("a")
+    old = kafka.leader_of("moved")
+    new = 1 + old % 3
+    kafka.elect_controller(6 - old - new)
+    with kafka.faults.cut_link(new, old):
+        reassign(kafka, "moved", [new])
+        explained = eventually(
+            lambda: [text for text in [kafka.explain("moved")] if "delayed" in text],
+            "the new replica cannot fetch",
+        )[0]
+        assert (
+            f"Broker {new} is out of sync: has not fetched yet; its fetcher is delayed. A "
+            f"reassignment adds broker {new} and removes broker {old}." in explained
+        )
+    eventually(lambda: "reassignment adds" not in kafka.explain("moved"), "it has ended")
+
+
+def test_a_paused_broker_is_told_before_anyone_notices(kafka: EmbeddedKafka) -> None:
+    kafka.topic("still", replication=3)
+    leader = kafka.leader_of("still")
+    paused = 1 + leader % 3
+    kafka.broker(paused).pause()
+    assert f". Broker {paused} is paused" in kafka.explain("still")
+    kafka.broker(paused).resume()
 
 
 def test_a_transaction_holds_the_stable_offset(kafka: EmbeddedKafka) -> None:
@@ -77,8 +105,8 @@ def test_a_failover_is_told_with_its_reason_and_who_is_missing() -> None:
         assert kafka.explain("orders") == (
             f"Broker {left} leads orders-0 since epoch 1: controller {left} elected it when broker "
             f"{lost} was lost. In sync: {left}. Broker {lost} is killed, and out of sync since "
-            "epoch 1. orders-0 is committed up to 0 of 1: held by min.insync.replicas: 1 of 2 are "
-            "in sync."
+            "epoch 1. Writes with acks=all are refused until 2 replicas are in sync. orders-0 is "
+            "committed up to 0 of 1: held by min.insync.replicas: 1 of 2 are in sync."
         )
         kafka.broker(lost).start()
         kafka.await_isr("orders", size=2)
@@ -106,7 +134,8 @@ def test_a_failover_is_told_with_its_reason_and_who_is_missing() -> None:
         kafka.await_isr("orders", size=1)
         kafka.broker(left).kill()
         assert kafka.explain("orders").startswith(
-            f"No broker leads orders-0 at the moment: ZooKeeper still names broker {left}. In "
+            f"No broker leads orders-0 at the moment: ZooKeeper still names broker {left}, which "
+            f"is killed. In "
         )
 
 
@@ -159,12 +188,12 @@ def change(
     ],
 )
 def test_an_election_has_a_reason(changes: list[StateChange], why: str) -> None:
-    told = leader_sentence(STATUS, changes, is_led=True)
+    told = leader_sentence(STATUS, changes, absence=None)
     assert told.startswith("Broker 2 leads")
     assert told.endswith(why)
 
 
 def test_a_refusal_says_why_there_is_no_leader() -> None:
     changes = [change("lost", 1), change("OfflinePartition", 1, refused="no replica is eligible")]
-    told = leader_sentence(STATUS, changes, is_led=False)
+    told = leader_sentence(STATUS, changes, absence="killed")
     assert told == "No broker leads orders-0: no replica is eligible"

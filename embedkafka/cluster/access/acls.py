@@ -60,7 +60,7 @@ class Acls:
             authorizer.reload()
 
     def _authorizers(self) -> Sequence[AclAuthorizer]:
-        found = [handle.require_broker().authorizer for handle in self._brokers.running()]
+        found = [broker.authorizer for broker in self._brokers.live()]
         authorizers = [authorizer for authorizer in found if authorizer is not None]
         if not authorizers:
             raise ConfigError(

@@ -1,7 +1,7 @@
 """`kafka.logins`: credentials, tokens and certificates, changed while clients use them."""
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from embedkafka.cluster.access.sasl_settings import BROKERS_USER
 from embedkafka.cluster.access.security import MadeCertificates
@@ -12,7 +12,6 @@ from embedkafka.security.credentials import ScramCredentials
 from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.security.sasl.scram_credentials import HASHES, can_log_in
 from embedkafka.server.authentication import Authentication, asks_for_sasl
-from embedkafka.server.broker import Broker
 from embedkafka.server.config.dynamic import BROKERS
 from embedkafka.server.config.listener_keys import LISTENER_PREFIX
 
@@ -81,7 +80,7 @@ class Logins:
             InvalidArgument: the user has no tokens.
         """
         require_text("owner", owner)
-        tokens = self._running()[0].tokens
+        tokens = self._brokers.live()[0].tokens
         found = [one for one in tokens.all() if one.owner.name == owner] if tokens else []
         if tokens is None or not found:
             raise InvalidArgument(f"user {owner!r} has no delegation tokens")
@@ -120,7 +119,7 @@ class Logins:
             )
         path = str(self._certificates.issue_again(expired=expired))
         known = self._brokers.zk.overrides()
-        for broker in self._running():
+        for broker in self._brokers.live():
             secured = [one for one in broker.listeners.all if one.speaks_tls]
             locations = {
                 f"{LISTENER_PREFIX}{one.name.lower()}.ssl.keystore.location": (
@@ -135,19 +134,16 @@ class Logins:
             broker.config.set_overrides(BROKERS, name, overrides)
 
     def _log_out(self, which: Callable[[KafkaPrincipal], bool], reason: str) -> None:
-        for broker in self._running():
+        for broker in self._brokers.live():
             broker.log_out(which, reason)
-
-    def _running(self) -> Sequence[Broker]:
-        return [handle.require_broker() for handle in self._brokers.running()]
 
     def _credentials(self) -> ScramCredentials:
         self._authentications()
-        return ScramCredentials(self._running()[0].zk)
+        return ScramCredentials(self._brokers.live()[0].zk)
 
     def _usable(self, mechanisms: Collection[str]) -> list[str]:
         """Those of the mechanisms that some listener for clients has."""
-        listeners = filter(asks_for_sasl, self._running()[0].listeners.clients)
+        listeners = filter(asks_for_sasl, self._brokers.live()[0].listeners.clients)
         (authentication, *_) = self._authentications()
         enabled = {one.name: authentication.mechanisms(one.name) for one in listeners}
         usable = [one for one in mechanisms if any(one in found for found in enabled.values())]
@@ -158,7 +154,9 @@ class Logins:
         return usable
 
     def _authentications(self) -> list[Authentication]:
-        asking = [one for one in self._running() if any(map(asks_for_sasl, one.listeners.clients))]
+        asking = [
+            one for one in self._brokers.live() if any(map(asks_for_sasl, one.listeners.clients))
+        ]
         authentications = [one.authentication for one in asking if one.authentication is not None]
         if not authentications:
             raise ConfigError("no listener of the cluster asks for SASL, so clients do not log in")

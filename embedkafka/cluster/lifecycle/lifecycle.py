@@ -119,6 +119,12 @@ class BrokerLifecycle:
         return self.incarnation is not None
 
     @property
+    def broker(self) -> Broker | None:
+        """What runs now, if anything does; it may end at any time."""
+        incarnation = self.incarnation
+        return None if incarnation is None else incarnation.broker
+
+    @property
     def run_state(self) -> RunState:
         """What its last incarnation does, which may have ended or not be up yet."""
         return RunState.NOT_RUNNING if self._latest is None else self._latest.run_state
@@ -140,10 +146,10 @@ class BrokerLifecycle:
     @property
     def has_all_disks(self) -> bool:
         """Whether it runs and none of its log directories has failed."""
-        incarnation = self.incarnation
-        if incarnation is None:
+        broker = self.broker
+        if broker is None:
             return False
-        logs = incarnation.broker.logs
+        logs = broker.logs
         return len(logs.live_directories) == len(logs.directories)
 
     @property
@@ -157,13 +163,13 @@ class BrokerLifecycle:
         return self._last_addresses
 
     def require_broker(self) -> Broker:
-        incarnation = self.incarnation
-        if incarnation is None:
+        broker = self.broker
+        if broker is None:
             raise EmbedKafkaError(
                 f"broker {self.id} is not running: it is {self._state.value}. Start it first with "
                 f"`kafka.broker({self.id}).start()`"
             )
-        return incarnation.broker
+        return broker
 
     # -- a test's actions
 

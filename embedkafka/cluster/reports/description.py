@@ -19,7 +19,7 @@ def describe_in_place(brokers: Brokers) -> str:
     lines = [
         *trouble_lines(find_troubles(brokers, statuses)),
         *describe_brokers(brokers.all(), brokers.state.find_controller()),
-        *describe_partitions(statuses, views_by_partition(brokers.all())),
+        *describe_partitions(statuses, views_by_partition(brokers.live())),
     ]
     return "\n".join(lines)
 
@@ -30,13 +30,12 @@ def describe_brokers(handles: Sequence[BrokerLifecycle], controller: int | None)
         "  ".join(
             [
                 f"broker {handle.id}",
-                *([incarnation.broker.address] if incarnation else []),
+                *(list(handle.last_addresses.values())[:1] if handle.is_running else []),
                 *([handle.state.value] if handle.state is not BrokerState.RUNNING else []),
                 *(["controller"] if handle.id == controller else []),
             ]
         )
         for handle in handles
-        for incarnation in [handle.incarnation]
     ]
 
 
@@ -87,11 +86,9 @@ def find_views(brokers: Iterable[Broker]) -> list[tuple[PartitionView, bool]]:
     return [(view, led) for _, (led, _, view) in sorted(best.items())]
 
 
-def views_by_partition(handles: Iterable[BrokerLifecycle]) -> Views:
-    """`find_views` of the brokers that run."""
-    incarnations = [handle.incarnation for handle in handles]
-    found = find_views(each.broker for each in incarnations if each is not None)
-    return {view.topic_partition: (view, led) for view, led in found}
+def views_by_partition(brokers: Iterable[Broker]) -> Views:
+    """`find_views`, by partition."""
+    return {view.topic_partition: (view, led) for view, led in find_views(brokers)}
 
 
 def _row(status: PartitionStatus, view: PartitionView | None, led: bool) -> tuple[str, ...]:

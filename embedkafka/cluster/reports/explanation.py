@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.lifecycle.lifecycle import BrokerState
 from embedkafka.cluster.reports.description import views_by_partition
+from embedkafka.cluster.reports.followers import fetcher_state
 from embedkafka.cluster.reports.report import held_back, open_transactions
 from embedkafka.cluster.reports.request_lines import span
+from embedkafka.cluster.reports.troubles import min_isr_of
 from embedkafka.cluster.reports.waits import find_waiting
 from embedkafka.controller.election_strategies import Strategy
 from embedkafka.controller.partition_machine import PartitionState
@@ -36,10 +38,11 @@ def explain_partition(brokers: "Brokers", topic: str, partition: int) -> str:
         for change in brokers.state_change_log.since(0)
         if (change.topic, change.partition) == name
     ]
-    view, led = views_by_partition(brokers.all()).get(name, (None, False))
+    view, led = views_by_partition(brokers.live()).get(name, (None, False))
     sentences = [
-        leader_sentence(status, changes, is_led=brokers.state.is_led(status)),
+        leader_sentence(status, changes, absence=_absence(brokers, status.leader)),
         *_replicas(brokers, status, changes, view if led else None),
+        *_move(brokers, name),
         *(_offsets(brokers, view) if view is not None and led else ()),
         *_requests(brokers, name),
     ]
@@ -47,13 +50,16 @@ def explain_partition(brokers: "Brokers", topic: str, partition: int) -> str:
 
 
 def leader_sentence(
-    status: PartitionStatus, changes: Sequence[StateChange], *, is_led: bool
+    status: PartitionStatus, changes: Sequence[StateChange], *, absence: str | None
 ) -> str:
-    """Who leads, since which epoch and why; or why there is no leader."""
+    """Who leads, since which epoch and why; or why there is no leader.
+
+    `absence` says why the leader in ZooKeeper does not lead; None if it does.
+    """
     name, leader = f"{status.topic}-{status.partition}", status.leader
     of_partition = [change for change in changes if change.replica is None]
-    if not is_led:
-        return f"No broker leads {name}{_reason(leader, of_partition)}"
+    if leader is None or absence is not None:
+        return f"No broker leads {name}{_reason(leader, of_partition, absence)}"
     elections = [
         number
         for number, change in enumerate(of_partition)
@@ -73,11 +79,11 @@ def leader_sentence(
     )
 
 
-def _reason(leader: int | None, changes: Sequence[StateChange]) -> str:
+def _reason(leader: int | None, changes: Sequence[StateChange], absence: str | None) -> str:
     if changes and changes[-1].refused is not None:
         return f": {changes[-1].refused}"
     if leader is not None:
-        return f" at the moment: ZooKeeper still names broker {leader}"
+        return f" at the moment: ZooKeeper still names broker {leader}, which is {absence}"
     return ""
 
 
@@ -109,32 +115,70 @@ def _replicas(
     isr = status.isr if view is None else view.isr
     yield f"In sync: {', '.join(map(str, isr)) or 'none'}"
     for replica in status.replicas:
+        absence = _absence(brokers, replica)
         if replica not in isr:
-            yield f"Broker {replica} is {_absence(brokers, replica, changes, view)}"
+            since = _out_of_sync(brokers, replica, absence, changes, view)
+            yield f"Broker {replica} is {since}"
+        elif absence is not None and replica != status.leader:
+            yield f"Broker {replica} is {absence}"
+    least = min(min_isr_of(brokers)(status.topic), len(status.replicas))
+    if view is not None and len(isr) < least:
+        yield f"Writes with acks=all are refused until {least} replicas are in sync"
 
 
-def _absence(
-    brokers: "Brokers", replica: int, changes: Sequence[StateChange], view: PartitionView | None
+def _absence(brokers: "Brokers", broker: int | None) -> str | None:
+    """Why a broker cannot lead or follow; None if it can."""
+    handle = next((each for each in brokers.all() if each.id == broker), None)
+    if handle is None:
+        return "gone"
+    if handle.is_reachable:
+        return None
+    state: BrokerState = handle.state
+    return "cut off from ZooKeeper" if state is BrokerState.RUNNING else state.value
+
+
+def _out_of_sync(
+    brokers: "Brokers",
+    replica: int,
+    absence: str | None,
+    changes: Sequence[StateChange],
+    view: PartitionView | None,
 ) -> str:
     """What is the matter with a replica that is not in sync, and since when."""
-    state = next((each.state for each in brokers.all() if each.id == replica), None)
-    if state is not BrokerState.RUNNING:
+    if absence is not None:
         lost = [
             change
             for change in changes
             if change.replica == replica and change.after == ReplicaState.OFFLINE.value
         ]
-        since = f", and out of sync since epoch {lost[-1].leader_epoch}" if lost else ""
-        return f"{'gone' if state is None else state.value}{since}"
-    if view is None:
+        return absence + (f", and out of sync since epoch {lost[-1].leader_epoch}" if lost else "")
+    leader = None if view is None else brokers.find_live(view.leader)
+    if view is None or leader is None:
         return "out of sync, without a leader to follow"
-    leader = brokers.require(view.leader).require_broker().replicas.hosted
-    partition = leader.find(view.topic_partition)
-    behind_ms = None if partition is None else partition.behind_ms().get(BrokerId(replica))
+    name = view.topic_partition
+    follower, led = brokers.find_live(replica), leader.replicas.hosted.find(name)
+    if follower is not None and name in follower.replicas.hosted.offline():
+        return "out of sync: its log directory has failed"
     end = view.follower_end_offsets.get(BrokerId(replica), -1)
     at = f"at {end} of {view.log_end_offset}" if end >= 0 else "has not fetched yet"
+    behind_ms = None if led is None else led.behind_ms().get(BrokerId(replica))
     caught_up = "" if behind_ms is None else f", and last caught up {span(behind_ms)} ago"
-    return f"out of sync: {at}{caught_up}"
+    state = None if follower is None else fetcher_state(follower, name)
+    fetcher = "" if state is None else f"; its fetcher is {state}"
+    return f"out of sync: {at}{caught_up}{fetcher}"
+
+
+def _move(brokers: "Brokers", name: TopicPartition) -> Iterator[str]:
+    """A reassignment that has not ended."""
+    topic = brokers.zk.find_topic(name.topic)
+    found = None if topic is None else topic.partitions.get(name.partition)
+    if found is not None and found.is_being_reassigned:
+        does = [
+            f"{verb} broker{'s' if len(replicas) > 1 else ''} {', '.join(map(str, replicas))}"
+            for verb, replicas in (("adds", found.adding), ("removes", found.removing))
+            if replicas
+        ]
+        yield f"A reassignment {' and '.join(does)}"
 
 
 def _offsets(brokers: "Brokers", view: PartitionView) -> Iterator[str]:

@@ -50,7 +50,7 @@ def find_followers(brokers: "Brokers", topic: str, partition: int) -> list[Follo
     """Those of one partition, in the order of its replicas; none while no broker leads it."""
     status = brokers.state.require_partition(topic, partition)
     name = TopicPartition(topic, partition)
-    running = {handle.id: each.broker for handle in brokers.all() if (each := handle.incarnation)}
+    running = {broker.id: broker for broker in brokers.live()}
     for broker in running.values():
         led = broker.replicas.hosted.find(name)
         if led is not None and led.is_leader and broker.id == status.leader:

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 def collect(brokers: "Brokers") -> Metrics:
     """The metrics of the running brokers."""
     meters = brokers.meters()
-    statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+    statuses, live = brokers.state.partitions(), brokers.live()
+    views = views_by_partition(live)
     asked, controller_id = ask(brokers, statuses, views), brokers.state.find_controller()
     found: list[Metric] = []
     for each in brokers.all():
         labels = {"broker": str(each.id)}
         found.append(Metric(BROKER, "BrokerState", labels, each.run_state.value))
-    for handle in brokers.running():
-        broker = handle.require_broker()
+    for broker in live:
         found += replica_metrics(broker, views)
         found += _purgatories(broker)
         found += _offsets(broker)
@@ -57,7 +57,7 @@ def collect(brokers: "Brokers") -> Metrics:
     for broker_id, meter in meters.items():
         found += _counted(broker_id, meter)
     found += _coordinated(asked)
-    found += _decided(statuses, brokers=len(list(brokers.running())))
+    found += _decided(statuses, brokers=len(live))
     return Metrics(found)
 
 

@@ -124,7 +124,7 @@ class Asked:
 
 def describe(brokers: Brokers) -> str:
     """What is wrong, the brokers, and all partitions."""
-    statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+    statuses, views = brokers.state.partitions(), views_by_partition(brokers.live())
     asked = ask(brokers, statuses, views)
     return "\n".join(_head(brokers, statuses, views, asked, None))
 
@@ -140,7 +140,7 @@ def report(brokers: Brokers, since: Mark | None, listener: str | None) -> str:
     topics = None if since is None and listener is None else topics_of(requests)
     named = None if topics is None else topics | groups_of(requests)
     waiting = find_waiting(brokers)  # likewise
-    statuses, views = brokers.state.partitions(), views_by_partition(brokers.all())
+    statuses, views = brokers.state.partitions(), views_by_partition(brokers.live())
     asked = ask(brokers, statuses, views)
     if listener is not None and topics is not None:
         asked = asked.only(groups_of(seen for seen in requests if not seen.is_own), topics)
@@ -243,8 +243,8 @@ def _head(
 
 
 def _behind(brokers: Brokers, view: PartitionView) -> Iterator[str]:
-    hosted = brokers.require(view.leader).require_broker().replicas.hosted
-    partition = hosted.find(view.topic_partition)
+    leader = brokers.find_live(view.leader)
+    partition = None if leader is None else leader.replicas.hosted.find(view.topic_partition)
     if partition is None:
         return
     least = min(min_isr_of(brokers)(view.topic_partition.topic), len(view.replicas))
@@ -261,9 +261,8 @@ def _ask_all(
     brokers: Brokers, ask: Callable[[BrokerClient], Iterator[T]], silent: dict[str, None]
 ) -> list[T]:
     found: list[T] = []
-    for handle in brokers.all():
-        if handle.is_reachable:
-            found += _ask(handle.require_broker(), ask, silent)
+    for broker in brokers.within_reach():
+        found += _ask(broker, ask, silent)
     return found
 
 
@@ -343,8 +342,7 @@ def _transactions(client: BrokerClient, now_ms: int) -> Iterator[OpenTransaction
 
 
 def _records(brokers: Brokers, views: Sequence[PartitionView]) -> Iterator[str]:
-    reachable = [handle for handle in brokers.all() if handle.is_reachable]
-    leaders = {handle.id: handle.require_broker() for handle in reachable}
+    leaders = {broker.id: broker for broker in brokers.within_reach()}
     filled = (
         view
         for view in views
@@ -383,13 +381,11 @@ def last_values(brokers: Brokers, topic: str) -> list[bytes]:
 
 def last_records(brokers: Brokers, topic: str, count: int) -> Iterator[tuple[int, Record]]:
     """The last records of each partition that can be read, with its number."""
-    for partition, (view, led) in views_by_partition(brokers.all()).items():
+    reachable = {broker.id: broker for broker in brokers.within_reach()}
+    for partition, (view, led) in views_by_partition(reachable.values()).items():
         if partition.topic != topic or not led or view.log_end_offset <= view.log_start_offset:
             continue
-        handle = brokers.require(view.leader)
-        if not handle.is_reachable:
-            continue
-        client = handle.require_broker().make_client(_CLIENT_ID, request_timeout_ms=_TIMEOUT_MS)
+        client = reachable[view.leader].make_client(_CLIENT_ID, request_timeout_ms=_TIMEOUT_MS)
         try:
             for record in fetch_last(client, view, count):
                 yield partition.partition, record
@@ -426,10 +422,9 @@ def _refusals(brokers: Brokers) -> Iterator[str]:
     """Who may not do what, and how often it was tried."""
     found = Counter(
         str(refusal)
-        for handle in brokers.all()
-        for incarnation in [handle.incarnation]
-        if incarnation is not None and incarnation.broker.authorizer is not None
-        for refusal in incarnation.broker.authorizer.refusals()
+        for broker in brokers.live()
+        if broker.authorizer is not None
+        for refusal in broker.authorizer.refusals()
     )
     for text, times in islice(found.items(), _REFUSALS):
         yield text + (f"  {times} times" if times > 1 else "")

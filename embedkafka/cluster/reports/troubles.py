@@ -134,12 +134,7 @@ def _made_by_the_test(brokers: Brokers) -> Iterator[Trouble]:
 
 
 def min_isr_of(brokers: Brokers) -> Callable[[str], int]:
-    configs = [
-        incarnation.broker.config
-        for handle in brokers.all()
-        for incarnation in [handle.incarnation]
-        if incarnation is not None
-    ]
+    configs = [broker.config for broker in brokers.live()]
 
     def min_isr(topic: str) -> int:
         return configs[0].log_config(topic).min_insync_replicas if configs else 1

@@ -64,10 +64,8 @@ def find_waiting(brokers: "Brokers") -> list[WaitingRequest]:
     """Those of clients and of brokers, but for our own, by broker."""
     found = [
         waiting
-        for handle in brokers.all()
-        for incarnation in [handle.incarnation]
-        if incarnation is not None
-        for waiting in (*_delayed(incarnation.broker), *_rebalancing(incarnation.broker))
+        for broker in brokers.live()
+        for waiting in (*_delayed(broker), *_rebalancing(broker))
     ]
     return [waiting for waiting in found if waiting.client_id not in OWN_CLIENTS]
 

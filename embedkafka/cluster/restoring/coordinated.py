@@ -7,7 +7,7 @@ Not here: when they are deleted (`isolation`).
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from embedkafka.cluster.brokers import Brokers
@@ -141,12 +141,9 @@ def _ask_all(
 ) -> list[A]:
     """The answers of all brokers that run, when each is settled."""
     answers: list[A] = []
-    asked: Collection[Broker] = [
-        handle.require_broker() for handle in brokers.running() if handle.is_reachable
-    ]
     answered = leaf_condition("answers of coordinators")
     deadline_ms = REAL_TIME.monotonic_ms() + _PATIENCE_MS
-    for broker in asked:
+    for broker in brokers.within_reach():
         while True:
             got: list[A] = []
 

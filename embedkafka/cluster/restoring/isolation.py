@@ -283,10 +283,8 @@ class Isolation:
     def _empty_topics(self) -> dict[str, int]:
         if not self._own_topics:
             return {}
-        running = [handle.require_broker() for handle in self._brokers.running()]
-        used = {
-            view.topic_partition.topic for view, _ in find_views(running) if view.log_end_offset
-        }
+        views = find_views(self._brokers.live())
+        used = {view.topic_partition.topic for view, _ in views if view.log_end_offset}
         found = self._brokers.zk.topic_assignments(self._own_topics)
         return {name: len(topic.partitions) for name, topic in found.items() if name not in used}
 

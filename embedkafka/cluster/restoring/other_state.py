@@ -87,7 +87,7 @@ def find_other_state(brokers: Brokers, snapshots: Snapshots) -> OtherState:
         controller=brokers.state.find_controller(),
         log_dirs={
             (broker.id, log.topic_partition): log.directory.parent
-            for broker in _running(brokers)
+            for broker in brokers.live()
             if len(broker.logs.directories) > 1
             for log in broker.logs.all_logs()
         },
@@ -122,7 +122,7 @@ def restore_controller(brokers: Brokers, before: OtherState) -> None:
 
 def forget_refusals(brokers: Brokers) -> None:
     """Drops what ACLs have refused so far: it belongs to an earlier test."""
-    for broker in _running(brokers):
+    for broker in brokers.live():
         if broker.authorizer is not None:
             broker.authorizer.forget_refusals()
 
@@ -141,7 +141,7 @@ def _restore_tokens(brokers: Brokers, before: OtherState) -> None:
 
 def _restore_log_dirs(brokers: Brokers, before: OtherState) -> None:
     """Moves replicas back into their directories; those of later topics go where Kafka likes."""
-    by_id = {broker.id: broker for broker in _running(brokers)}
+    by_id = {broker.id: broker for broker in brokers.live()}
     for broker in by_id.values():
         broker.logs.preferred.clear()
     moved = {
@@ -187,9 +187,5 @@ def _with_news(mine: Mapping[K, V], earlier: Mapping[K, V], now: Mapping[K, V]) 
 
 
 def _tokens(brokers: Brokers) -> "DelegationTokens | None":
-    running = _running(brokers)
+    running = brokers.live()
     return running[0].tokens if running else None
-
-
-def _running(brokers: Brokers) -> "list[Broker]":
-    return [handle.require_broker() for handle in brokers.running()]
