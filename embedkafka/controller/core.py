@@ -38,7 +38,7 @@ from embedkafka.runtime.scheduler import Cancellable, Scheduler
 from embedkafka.runtime.values import dataclass, replace
 from embedkafka.zk.kafka_zk import ControllerMoved, KafkaZk
 from embedkafka.zk.payloads import BrokerInfo
-from embedkafka.zk.store import SessionExpired, WatchEvent
+from embedkafka.zk.store import SessionExpired, SessionState, WatchEvent
 
 _LOG = logging.getLogger(__name__)
 
@@ -208,6 +208,8 @@ class ControllerCore:
             self._stand(replaces_current=True)
 
     def _on_session_lost(self, event: events.SessionLost) -> None:
+        if self._zk.store.state is not SessionState.EXPIRED:
+            return  # an earlier event has renewed it: a broker may learn twice of one expiry
         self.resign()
         self._zk.store.renew()
         self.broker_epoch = self._zk.register_broker(self.broker)

@@ -95,6 +95,10 @@ class KazooZk:
     def session_id(self) -> int:
         return int(self._client.client_id[0])
 
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
     def create(
         self,
         path: str,

@@ -121,18 +121,18 @@ class MemoryZk:
             other._deliver()
         return applied.results
 
-    def _end(self, session: "MemorySession", session_id: int) -> None:
-        """Deletes the session's ephemeral znodes if the session still exists."""
-        with self._lock:
-            if self._sessions.pop(session_id, None) is None:
-                return
-            now_ms = self._clock.now_ms()
-            fired = self._tree.end_session(session_id, now_ms=now_ms)
-            if self._journal is not None:
-                self._journal.append(self._tree, session_id=session_id, now_ms=now_ms, ops=None)
-            told = self._queue(fired)
-        for other in told:
-            other._deliver()
+    def _end(self, session_id: int) -> "list[MemorySession]":
+        """Deletes the session's ephemeral znodes, if it still exists; returns who hears of it.
+
+        The caller holds the lock: who learns that a session has ended finds nothing left of it.
+        """
+        if self._sessions.pop(session_id, None) is None:
+            return []
+        now_ms = self._clock.now_ms()
+        fired = self._tree.end_session(session_id, now_ms=now_ms)
+        if self._journal is not None:
+            self._journal.append(self._tree, session_id=session_id, now_ms=now_ms, ops=None)
+        return self._queue(fired)
 
     def _queue(self, fired: list[Fired]) -> "list[MemorySession]":
         told: dict[MemorySession, None] = {}
@@ -237,7 +237,9 @@ class MemorySession:
                 return
             self._state = SessionState.CLOSED
             self._events.clear()
-        self._server._end(self, self._session_id)
+            told = self._server._end(self._session_id)
+        for other in told:
+            other._deliver()
 
     def renew(self) -> None:
         with self._server._lock:
@@ -294,7 +296,9 @@ class MemorySession:
             paused = self._state is SessionState.SUSPENDED
             if not paused:
                 self._state = SessionState.EXPIRED
-        self._server._end(self, self._session_id)
+            told = self._server._end(self._session_id)
+        for other in told:
+            other._deliver()
         if not paused:
             self._announce(SessionState.EXPIRED)
 

@@ -46,6 +46,10 @@ class RetryingStore:
     def session_id(self) -> int:
         return self._store.session_id
 
+    @property
+    def state(self) -> SessionState:
+        return self._store.state
+
     def create(
         self,
         path: str,

@@ -135,6 +135,11 @@ class ZkStore(Protocol):
     @property
     def session_id(self) -> int: ...
 
+    @property
+    def state(self) -> SessionState:
+        """EXPIRED until the owner renews it, even while it cannot."""
+        ...
+
     def create(
         self,
         path: str,

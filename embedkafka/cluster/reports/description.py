@@ -30,7 +30,7 @@ def describe_brokers(handles: Sequence[BrokerLifecycle], controller: int | None)
         "  ".join(
             [
                 f"broker {handle.id}",
-                *(list(handle.last_addresses.values())[:1] if handle.is_running else []),
+                *([handle.shown_address] if handle.is_running else []),
                 *([handle.state.value] if handle.state is not BrokerState.RUNNING else []),
                 *(["controller"] if handle.id == controller else []),
             ]

@@ -297,6 +297,18 @@ def test_a_controller_whose_session_expires_gives_way(cluster: Cluster) -> None:
     assert cluster.leader("after") == 1
 
 
+def test_a_controller_that_learns_twice_of_an_expiry_goes_on() -> None:
+    """A client that loses the connection after its session's expiry learns of that again."""
+    alone = Cluster(1)
+    session = alone.nodes[1].session
+    session.expire()
+    session.pause()
+    session.resume()
+    alone.settle()
+    alone.create_topic("after", {0: [1]})
+    assert alone.leader("after") == 1
+
+
 def test_a_new_controller_elects_for_partitions_that_lost_their_leader_meanwhile(
     cluster: Cluster,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,29 @@ def test_a_renewed_session_is_another_one(server: MemoryZk) -> None:
     assert seen.events == [], "a watch must end with its session"
     session.renew()
     assert session.session_id != first
+
+
+def test_nobody_sees_an_ended_session_with_its_znodes(
+    server: MemoryZk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner may resume, renew and register anew as soon as the lock is free."""
+    session = server.connect()
+    session.create("/ephemeral", ephemeral=True)
+    lock, left = server._lock, []
+
+    class Watched:
+        def __enter__(self) -> None:
+            lock.__enter__()
+
+        def __exit__(self, *error: Any) -> None:  # Any: of `with`
+            left.append((session._lost, "/ephemeral" in server._tree.paths()))
+            lock.__exit__(*error)
+
+    session.pause()
+    monkeypatch.setattr(server, "_lock", Watched())
+    session.expire()
+    assert (True, False) in left
+    assert (True, True) not in left
 
 
 def test_a_paused_session_cannot_call_and_hears_nothing_until_it_resumes(
