@@ -76,7 +76,7 @@ class ReplicaNode(Node):
                 log_dir_events=self,
             ),
             LeaderAccess(connect=self._connect, one_thread=True, threaded=False),
-            config=ReplicaConfig(fetch_max_bytes=1, lag_time_max_ms=LAG_MS),
+            config=cluster.replica_config,
             timer=self.tasks,
             scheduler=self.tasks,
             clock=cluster.clock,
@@ -169,14 +169,21 @@ class ReplicaNode(Node):
 
 
 class ReplicaCluster(Cluster):
-    """Controllers with replicas; all topics use `topic_config`.
+    """Controllers with replicas; all use `replica_config`, and all topics `topic_config`.
 
     Leaders in `cut_from_store` cannot write their in-sync sets. Leaders in `losing_answers` write
     them, but the answer is lost.
     """
 
-    def __init__(self, brokers: int, directory: Path, topic_config: LogConfig) -> None:
+    def __init__(
+        self,
+        brokers: int,
+        directory: Path,
+        topic_config: LogConfig,
+        replica_config: ReplicaConfig,
+    ) -> None:
         self.directory = directory
+        self.replica_config = replica_config
         self.topic_config = topic_config
         self.cut_from_store: set[int] = set()
         self.losing_answers: set[int] = set()
@@ -200,6 +207,7 @@ class ReplicaWorld(World):
 
     def __init__(self, seed: int, directory: Path) -> None:
         self._min_isr = 1 + seed % 2
+        self._truncates_on_fetch = seed % 3 != 0
         self._directory = directory
         self.cut_off: set[int] = set()
         self.values = 0
@@ -214,7 +222,12 @@ class ReplicaWorld(World):
 
     def make_cluster(self) -> Cluster:
         config = LogConfig(min_insync_replicas=self._min_isr, retention_ms=-1)
-        cluster = ReplicaCluster(len(BROKERS), self._directory, config)
+        replicas = ReplicaConfig(
+            fetch_max_bytes=1,
+            lag_time_max_ms=LAG_MS,
+            truncates_on_fetch=self._truncates_on_fetch,
+        )
+        cluster = ReplicaCluster(len(BROKERS), self._directory, config, replicas)
         cluster.cannot_reach = self._cannot_reach
         self._replica_cluster = cluster
         return cluster
