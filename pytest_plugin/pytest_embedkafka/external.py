@@ -430,7 +430,7 @@ class ExternalKafka:
 
     def _own(self, name: str) -> str:
         """The name of this worker's own topic, if it created one under that name."""
-        own = name + self._suffix
+        own = f"{name}{self._suffix}"
         return own if own in self._created else name
 
 

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from embedkafka import EmbedKafkaError
+from embedkafka import EmbedKafkaError, InvalidArgument
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from pytest_embedkafka.calls import Place, call
 from pytest_embedkafka.skips import skip_for_listeners
 
 if TYPE_CHECKING:
-    from embedkafka import Mark, SeenRequest
+    from embedkafka import FollowerStatus, Mark, SeenRequest, StateChange
     from embedkafka.cluster.clients.decoding import Decoders
     from embedkafka.net.socket_server import Connection
 
@@ -46,11 +46,14 @@ ALLOWED: Final = frozenset(
         "await_retention",
         "compact",
         "expire",
+        "explain",
+        "followers",
         "mark",
         "move_leader",
         "report",
         "requests",
         "roll",
+        "state_changes",
     }
 )
 """Methods that concern the topics, groups or requests of who calls them."""
@@ -191,6 +194,35 @@ class WorkerView:
             to=to,
             timeout_s=timeout_s,
         )
+
+    def state_changes(
+        self,
+        topic: str | None = None,
+        *,
+        partition: int | None = None,
+        replicas: bool = False,
+        since: "Mark | None" = None,
+    ) -> "list[StateChange]":
+        """What controllers did to a topic since the test began."""
+        if topic is None:
+            raise InvalidArgument("name the topic: the cluster has those of other workers, too")
+        found: list[StateChange] = self._ask(
+            "state_changes",
+            topic=self._own(topic),
+            partition=partition,
+            replicas=replicas,
+            since=self._begun if since is None else since,
+        )
+        return found
+
+    def followers(self, topic: str, partition: int = 0) -> "list[FollowerStatus]":
+        found: list[FollowerStatus] = self._ask(
+            "followers", topic=self._own(topic), partition=partition
+        )
+        return found
+
+    def explain(self, topic: str, partition: int = 0) -> str:
+        return str(self._ask("explain", topic=self._own(topic), partition=partition))
 
     def _show_values(self) -> None:
         """Decodes the last values of topics: their decoders are functions of this process."""

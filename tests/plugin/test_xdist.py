@@ -219,6 +219,16 @@ def test_a_leader(kafka):
         kafka.move_leader("orders", to=broker)
         assert kafka.leader_of("orders") == broker
     kafka.await_brokers()
+    assert kafka.state_changes("orders")[-1].leader == 2
+    assert kafka.state_changes("orders", since=kafka.mark(), replicas=True) == []
+    assert kafka.explain("orders").startswith("Broker 2 leads orders-gw")
+    assert [each.broker for each in kafka.followers("orders")] == [1]
+    with pytest.raises(ValueError, match="name the topic"):
+        kafka.state_changes()
+    with pytest.raises(ValueError, match="has no partition 7"):
+        kafka.explain("orders", 7)
+    with pytest.raises(ValueError, match="topic must be text"):
+        kafka.explain(None)
 
 def test_a_group(kafka, kafka_topic, kafka_group, kafka_consumer):
     kafka_topic.send("a")
