@@ -35,13 +35,12 @@ def _compare(*, acks: int, rounds: int) -> None:
     print(f"{'metrics':>8}{'p50 ms':>10}{'CPU us per request':>20}")
     with EmbeddedKafka() as kafka:
         kafka.topic(TOPIC)
-        broker = kafka.broker(1)._lifecycle.require_broker()
         for _ in range(rounds):
             for state in ("off", "on"):
                 if state == "on":
                     kafka.metrics()
                 else:
-                    broker.meter = None
+                    kafka._require_brokers().drop_meters()
                 began = time.process_time()
                 command = [sys.executable, "-m", "benchmarks.metrics", "--acks", str(acks)]
                 command += ["--measure", kafka.bootstrap_servers]
