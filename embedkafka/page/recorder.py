@@ -24,7 +24,7 @@ from embedkafka.runtime.failures import EmbedKafkaError, Failures
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.real_time import wall_s
 from embedkafka.runtime.threads import end_thread, start_thread
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import dataclass, replace
 from embedkafka.zk.store import ZkError
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ class Recorder:
                 seen = self._look(asks=looks % _ASK_EVERY == 0)
             except (EmbedKafkaError, ZkError, OSError):
                 return  # the cluster is closing
+            if last is not None:
+                seen = _without_gaps(last, seen)
             self._compare(last, seen)
             last, looks = seen, looks + 1
             self._ending.wait(_LEAST_GAP_S)
@@ -242,6 +244,12 @@ class Recorder:
         for text in texts:
             known = {"lane": lane, "text": text, "from": at, "status": lane}
             self._open.setdefault(prefix + text, known)
+
+
+def _without_gaps(last: _Seen, seen: _Seen) -> _Seen:
+    """Keeps the last known ends of partitions that no broker leads now: they are not gone."""
+    kept = {name: end for name, end in last.ends.items() if name in seen.isr}
+    return replace(seen, ends=kept | seen.ends)
 
 
 def now_ms() -> float:

@@ -240,6 +240,24 @@ def test_values_are_decoded_for_people() -> None:
     assert decoded(b"plain", ord)["text"].startswith("plain, cannot be decoded: TypeError: ord()")
 
 
+def test_a_leader_that_comes_back_brings_no_new_records() -> None:
+    with EmbeddedKafka(brokers=2, topics={"orders": 1}) as kafka:
+        kafka.existing_topic("orders").send_many(["a", "b"])
+        leader = kafka.leader_of("orders")
+        recorder = Recorder(kafka, "kafka")
+        recorder.start()
+        _await(recorder, lambda found: found["throughput"])
+        kafka.broker(leader).kill()
+        died = {"lane": f"broker {leader}", "text": "killed"}
+        _await(recorder, lambda found: any(died.items() <= s.items() for s in found["spans"]))
+        kafka.broker(leader).start()
+        kafka.await_leader("orders")
+        looks = len(recorder.timeline()["throughput"])
+        seen = _await(recorder, lambda found: len(found["throughput"]) >= looks + 2)
+        recorder.stop()
+        assert not any(rate for _, rate in seen["throughput"])
+
+
 def _await(recorder: Recorder, holds: Any) -> Any:
     for _ in range(600):
         found = recorder.timeline()
