@@ -621,8 +621,8 @@ class EmbeddedKafka:
 
             print(kafka.explain("orders"))
 
-        It says who leads since which epoch and why, who is in sync and who is not, what keeps the
-        high watermark and the last stable offset back, and which requests wait.
+        It says who leads since which epoch and why, who is in sync and why others are not, what
+        keeps the high watermark and the last stable offset back, and which requests wait.
 
         Args:
             topic: the topic's name.

@@ -89,7 +89,11 @@ def test_a_transaction_holds_the_stable_offset(kafka: EmbeddedKafka) -> None:
     send(producer, "paid", b"a")
     explained = kafka.explain("paid")
     assert "paid-0 is stable up to 0 of 1: held by transaction payments, open for" in explained
-    producer.abort_transaction(30)
+    with kafka.faults.error("WRITE_TXN_MARKERS", "NOT_LEADER_OR_FOLLOWER", times=None):
+        producer.commit_transaction(30)
+        explained = kafka.explain("paid")
+        assert "held by transaction payments, whose markers are being written" in explained
+    eventually(lambda: kafka.explain("paid").endswith("up to 2."), "the marker is written")
 
 
 def test_a_failover_is_told_with_its_reason_and_who_is_missing() -> None:

@@ -56,7 +56,8 @@ from embedkafka.server.broker import Broker
 
 _CLIENT_ID: Final = "embedkafka-report"
 _TIMEOUT_MS: Final = 2_000
-_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_ONGOING: Final = "Ongoing"
+_OPEN_STATES: Final = (_ONGOING, "PrepareCommit", "PrepareAbort")
 _RECORDS: Final = 3  # of each partition
 KEPT_RECORDS: Final = 20  # of each partition, for a page
 _PARTITIONS: Final = 20
@@ -218,7 +219,12 @@ def held_back(
             yield f"{partition} is committed up to {at}: held by {behind}"
         if view.last_stable_offset < view.high_watermark:
             holders = [
-                f"transaction {each.transactional_id}, open for {span(each.age_ms)}"
+                f"transaction {each.transactional_id}, "
+                + (
+                    f"open for {span(each.age_ms)}"
+                    if each.state == _ONGOING
+                    else "whose markers are being written"
+                )
                 for each in transactions
                 if partition in each.partitions
             ]
