@@ -96,6 +96,8 @@ def test_a_partition_without_a_leader_has_no_followers() -> None:
         gone = awaited(kafka, "alone", 3 - leader, state=None)
         assert gone.broker == 3 - leader
         kafka.await_isr("alone", size=1)
+        kafka.broker(leader).pause()
+        assert kafka.followers("alone") == []
         kafka.broker(leader).kill()
         assert kafka.followers("alone") == []
 

@@ -51,11 +51,11 @@ def find_followers(brokers: "Brokers", topic: str, partition: int) -> list[Follo
     status = brokers.state.require_partition(topic, partition)
     name = TopicPartition(topic, partition)
     running = {broker.id: broker for broker in brokers.live()}
-    for broker in running.values():
-        led = broker.replicas.hosted.find(name)
-        if led is not None and led.is_leader and broker.id == status.leader:
-            return list(_followers(led, running))
-    return []
+    if status.leader is None or not brokers.state.is_led(status):
+        return []
+    leader = running.get(BrokerId(status.leader))
+    led = None if leader is None else leader.replicas.hosted.find(name)
+    return list(_followers(led, running)) if led is not None and led.is_leader else []
 
 
 def fetcher_state(broker: "Broker", partition: TopicPartition) -> str | None:
