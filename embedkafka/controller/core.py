@@ -59,7 +59,7 @@ class ControllerConfig:
     control_plane_listener: str | None = None
     """The listener for control requests; None means the inter-broker listener."""
     auto_leader_rebalance_enable: bool = True
-    leader_imbalance_check_interval_ms: int = 300_000
+    leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
@@ -424,7 +424,9 @@ class ControllerCore:
         try:
             self._elections.balance(self._config.leader_imbalance_per_broker_percentage)
         finally:
-            self._schedule_balance_check(self._config.leader_imbalance_check_interval_ms)
+            self._schedule_balance_check(
+                1000 * self._config.leader_imbalance_check_interval_seconds
+            )
 
     def _schedule_balance_check(self, delay_ms: int) -> None:
         self._balance_check = self._scheduler.once(

@@ -1,4 +1,4 @@
-"""Settings of the group coordinator. Comments give the names of Kafka's broker settings."""
+"""Settings of the group coordinator."""
 
 from enum import Enum
 
@@ -25,21 +25,22 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Frozen settings with Kafka's defaults, except for the initial rebalance delay."""
+    """Kafka's broker settings, under Kafka's names and with Kafka's defaults, except for one.
 
-    offsets_topic_num_partitions: int = 50  # offsets.topic.num.partitions
-    offsets_topic_compression: Compression = Compression.NONE  # offsets.topic.compression.codec
-    group_min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
-    group_max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
-    # group.initial.rebalance.delay.ms: Kafka waits 3 s for more members; a test should not.
+    Kafka waits 3 s for more members before it first rebalances a group; a test should not.
+    """
+
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_compression_codec: int = Compression.NONE
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 0
-    group_max_size: int = 2**31 - 1  # group.max.size
-    offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
-    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000  # offsets.retention.minutes
-    offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
-    consumer_session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
-    consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
-    consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors
-    consumer_group_max_size: int = 2**31 - 1  # group.consumer.max.size
-    # group.consumer.migration.policy
-    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    group_max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -91,6 +91,7 @@ from embedkafka.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from embedkafka.records.compression import Compression
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
 
@@ -123,7 +124,7 @@ class GroupService:
             new_shard=self._new_shard,
             effects=self._timers,
             is_bound_to_epoch=False,
-            compression=config.offsets_topic_compression,
+            compression=Compression(config.offsets_topic_compression_codec),
         )
         self.coordinator = CoordinatorRuntime(
             host, parts, partition_count=config.offsets_topic_num_partitions
@@ -206,7 +207,7 @@ class GroupService:
             may_see=may_see,
         )
         try:
-            refuse_invalid(call, self._config.consumer_assignors)
+            refuse_invalid(call, self._config.group_consumer_assignors)
         except ApiError as error:
             reply(heartbeat_error(error.code, error.message))
             return
@@ -427,7 +428,9 @@ class GroupService:
             return describe_consumer_error(
                 group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}"
             )
-        return describe_consumer(group, self._topics.topics(), self._config.consumer_assignors)
+        return describe_consumer(
+            group, self._topics.topics(), self._config.group_consumer_assignors
+        )
 
     def delete_groups(
         self, request: DeleteGroupsRequest, reply: Callable[[DeleteGroupsResponse], None]

@@ -308,7 +308,7 @@ class LogManager:
         self.config = config
         self._moves.set_rate(config.replica_alter_log_dirs_io_max_bytes_per_second)
         for log in self.all_logs():
-            log.expire_producers_after(config.producers.expiration_ms)
+            log.expire_producers_after(config.producers.producer_id_expiration_ms)
         if cleaner_config == self._cleaner_config:
             return
         self._cleaner_config = self._cleaner.config = cleaner_config

@@ -42,10 +42,10 @@ class Limits:
     """By name; those without a limit are left out."""
     spared_listener: str | None = None
     """One whose connections count but are not limited with those of others: the brokers' own."""
-    rate_windows: int = 11
-    rate_window_ms: int = 1000
-    max_request_bytes: int = 100 * 1024 * 1024
-    max_idle_ms: int | None = 10 * 60 * 1000
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    socket_request_max_bytes: int = 100 * 1024 * 1024
+    connections_max_idle_ms: int | None = 10 * 60 * 1000
 
 
 class ConnectionQuota:
@@ -57,7 +57,7 @@ class ConnectionQuota:
         self._total = 0
         self._by_host: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
-        self._arrivals = _Arrivals(limits.rate_windows)
+        self._arrivals = _Arrivals(limits.quota_window_num)
         self._arrivals_at: dict[str, _Arrivals] = {}
         self._address_rates: Mapping[str | None, int] = MappingProxyType({})
         self._by_address: dict[str, _Arrivals] = {}
@@ -129,7 +129,7 @@ class ConnectionQuota:
             if own is not None:
                 arrivals = self._arrivals_at.get(listener)
                 if arrivals is None:
-                    arrivals = self._arrivals_at[listener] = _Arrivals(limits.rate_windows)
+                    arrivals = self._arrivals_at[listener] = _Arrivals(limits.quota_window_num)
                 rate = own.max_connection_creation_rate
                 wait_ms = max(wait_ms, _note(arrivals, now_ms, limits, rate))
             return wait_ms
@@ -153,7 +153,7 @@ class ConnectionQuota:
         with self._lock:
             arrivals = self._by_address.get(host)
             if arrivals is None:
-                arrivals = self._by_address[host] = _Arrivals(self._limits.rate_windows)
+                arrivals = self._by_address[host] = _Arrivals(self._limits.quota_window_num)
             wait_ms = arrivals.note(now_ms, self._limits, allowed)
             if wait_ms:
                 arrivals.take_back()
@@ -188,14 +188,14 @@ class _Arrivals:
         As in Kafka, the rate is taken over the last windows, even if all but one were empty, and no
         wait is longer than a window.
         """
-        samples, window_ms = self._samples, limits.rate_window_ms
-        while samples and samples[0][0] <= now_ms - limits.rate_windows * window_ms:
+        samples, window_ms = self._samples, 1000 * limits.quota_window_size_seconds
+        while samples and samples[0][0] <= now_ms - limits.quota_window_num * window_ms:
             samples.popleft()
         if samples and now_ms < samples[-1][0] + window_ms:
             samples[-1] = (samples[-1][0], samples[-1][1] + 1)
         else:
             samples.append((now_ms, 1))
-        elapsed_ms = max(now_ms - samples[0][0], (limits.rate_windows - 1) * window_ms)
+        elapsed_ms = max(now_ms - samples[0][0], (limits.quota_window_num - 1) * window_ms)
         count = sum(number for _, number in samples)
         too_early_ms = count * 1000 / allowed - elapsed_ms if allowed else window_ms
         return min(max(too_early_ms, 0.0), window_ms)

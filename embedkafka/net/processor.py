@@ -351,7 +351,7 @@ class Processor:
             self._resting[acceptor] = self._now_ms + pause_ms
 
     def _open_adopted(self) -> None:
-        max_idle_ms = self._limits.max_idle_ms
+        max_idle_ms = self._limits.connections_max_idle_ms
         while self._adopted:
             stream, listener, number = self._adopted.popleft()
             new_authenticator = self._authenticators.get(listener)
@@ -360,7 +360,7 @@ class Processor:
                 stream,
                 listener,
                 number,
-                max_request_bytes=self._limits.max_request_bytes,
+                max_request_bytes=self._limits.socket_request_max_bytes,
                 now_ms=self._now_ms,
                 authenticator=None if new_authenticator is None else new_authenticator(stream),
             )
@@ -401,7 +401,7 @@ class Processor:
 
     def _close_idle(self) -> None:
         """Closes connections idle for `max_idle_ms`, and notes when to look again."""
-        max_idle_ms = self._limits.max_idle_ms
+        max_idle_ms = self._limits.connections_max_idle_ms
         assert max_idle_ms is not None, "without a limit no check is due"
         oldest_ms: float | None = None
         for channel in list(self._channels):
@@ -512,7 +512,7 @@ class Processor:
         verdict = authenticator.receive(frame, self._now_ms)
         channel.principal = authenticator.principal
         if channel.principal is not None:
-            channel.reader.max_bytes = self._limits.max_request_bytes
+            channel.reader.max_bytes = self._limits.socket_request_max_bytes
         if authenticator.is_settled:
             channel.authenticator = None
         if verdict is None:

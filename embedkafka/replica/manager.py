@@ -60,7 +60,7 @@ class ReplicaManager:
             self.waiters,
             ports.isr_store,
             scheduler,
-            linger_ms=config.isr_change_linger_ms,
+            linger_ms=config.internal_isr_change_linger_ms,
         )
         self.fetchers = FetcherManager(
             broker_id,
@@ -76,7 +76,7 @@ class ReplicaManager:
             self.hosted,
             self.waiters,
             self.isr_updates,
-            replica_selector(config.selector_class, ports.metadata.rack),
+            replica_selector(config.replica_selector_class, ports.metadata.rack),
             self.leader_quota,
             failures,
         )
@@ -92,10 +92,10 @@ class ReplicaManager:
         """Starts the periodic work."""
         every, config = self._scheduler.every, self.config
         self._periodic = [
-            every("isr-review", config.lag_time_max_ms / 2, self.isr_updates.review),
+            every("isr-review", config.replica_lag_time_max_ms / 2, self.isr_updates.review),
             every(
                 "high-watermark-checkpoint",
-                config.high_watermark_checkpoint_interval_ms,
+                config.replica_high_watermark_checkpoint_interval_ms,
                 self._ports.logs.checkpoint_high_watermarks,
             ),
         ]
@@ -129,12 +129,14 @@ class ReplicaManager:
             topic_partition,
             broker_id=self.broker_id,
             clock=self._clock,
-            lag_time_max_ms=self.config.lag_time_max_ms,
+            lag_time_max_ms=self.config.replica_lag_time_max_ms,
             is_eligible=self._ports.metadata.is_alive,
         )
 
 
 def _quota(config: ReplicaConfig, clock: Clock) -> ReplicationQuota:
     return ReplicationQuota(
-        clock, windows=config.quota_window_num, window_ms=config.quota_window_size_ms
+        clock,
+        windows=config.replication_quota_window_num,
+        window_ms=1000 * config.replication_quota_window_size_seconds,
     )

@@ -23,16 +23,19 @@ class Waiters:
 
     def __init__(self, config: ReplicaConfig, timer: Timer, failures: Failures) -> None:
         self.produce: Purgatory[DelayedProduce] = Purgatory(
-            "produce", timer, failures, purge_interval=config.producer_purge_interval_requests
+            "produce",
+            timer,
+            failures,
+            purge_interval=config.producer_purgatory_purge_interval_requests,
         )
         self.fetch: Purgatory[DelayedFetch] = Purgatory(
-            "fetch", timer, failures, purge_interval=config.fetch_purge_interval_requests
+            "fetch", timer, failures, purge_interval=config.fetch_purgatory_purge_interval_requests
         )
         self.delete_records: Purgatory[DelayedDeleteRecords] = Purgatory(
             "delete-records",
             timer,
             failures,
-            purge_interval=config.delete_records_purge_interval_requests,
+            purge_interval=config.delete_records_purgatory_purge_interval_requests,
         )
         self._lock = ranked_lock("follower listeners", LEAF_RANK)
         self._listeners: dict[TopicPartition, tuple[FollowerListener, ...]] = {}

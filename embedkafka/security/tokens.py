@@ -72,9 +72,9 @@ class DelegationToken:
 class TokenSettings:
     """`delegation.token.*`."""
 
-    secret_key: str = field(repr=False)
-    max_lifetime_ms: int
-    expiry_time_ms: int
+    delegation_token_secret_key: str = field(repr=False)
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_time_ms: int
 
 
 class DelegationTokens:
@@ -113,7 +113,7 @@ class DelegationTokens:
         max_lifetime_ms: int,
     ) -> DelegationToken:
         """A new token; without a positive lifetime it gets the longest one."""
-        now_ms, longest_ms = self._clock.now_ms(), self._settings.max_lifetime_ms
+        now_ms, longest_ms = self._clock.now_ms(), self._settings.delegation_token_max_lifetime_ms
         if max_lifetime_ms > 0:
             longest_ms = min(longest_ms, max_lifetime_ms)
         max_ms = _later(now_ms, longest_ms)
@@ -123,7 +123,7 @@ class DelegationTokens:
             requester=requester,
             renewers=tuple(renewers),
             issued_ms=now_ms,
-            expires_ms=min(max_ms, _later(now_ms, self._settings.expiry_time_ms)),
+            expires_ms=min(max_ms, _later(now_ms, self._settings.delegation_token_expiry_time_ms)),
             max_ms=max_ms,
         )
         self._zk.store.create(paths.delegation_token(token.token_id), encode_token(token))
@@ -136,7 +136,7 @@ class DelegationTokens:
         if token.is_expired(now_ms):
             raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         _check_renewer(token, principal)
-        lifetime_ms = self._settings.expiry_time_ms
+        lifetime_ms = self._settings.delegation_token_expiry_time_ms
         if period_ms > 0:
             lifetime_ms = min(lifetime_ms, period_ms)
         return self._set_expiry(token, _later(now_ms, lifetime_ms))
@@ -185,7 +185,9 @@ class DelegationTokens:
 
     def mac(self, token_id: str) -> bytes:
         """The HMAC of a token, its secret."""
-        return hmac.digest(self._settings.secret_key.encode(), token_id.encode(), _ALGORITHM)
+        return hmac.digest(
+            self._settings.delegation_token_secret_key.encode(), token_id.encode(), _ALGORITHM
+        )
 
     def find_account(self, mechanism: str, token_id: str) -> ScramAccount | None:
         """The account that a token opens: its owner's."""

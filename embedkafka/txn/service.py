@@ -77,7 +77,9 @@ class TxnService:
             ),
             is_bound_to_epoch=True,  # markers carry it as the coordinator epoch
         )
-        self.coordinator = CoordinatorRuntime(host, parts, partition_count=config.num_partitions)
+        self.coordinator = CoordinatorRuntime(
+            host, parts, partition_count=config.transaction_state_log_num_partitions
+        )
 
     def start(self, *, partition_count: int | None = None) -> None:
         """Starts to look for transactions that run too long, and for unused ids.
@@ -85,8 +87,13 @@ class TxnService:
         `partition_count` is that of the state topic, or None if the topic does not exist yet.
         """
         self.coordinator.start(partition_count)
-        self.coordinator.every(self._config.abort_timed_out_interval_ms, _abort_timed_out)
-        self.coordinator.every(self._config.remove_expired_interval_ms, _expire)
+        self.coordinator.every(
+            self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            _abort_timed_out,
+        )
+        self.coordinator.every(
+            self._config.transaction_remove_expired_transaction_cleanup_interval_ms, _expire
+        )
 
     def stop(self) -> None:
         """Releases every shard; the next coordinator completes prepared transactions."""
@@ -150,7 +157,7 @@ class TxnService:
             return None
         if not request.transactional_id:
             return ErrorCode.INVALID_REQUEST
-        if not 0 < request.transaction_timeout_ms <= self._config.max_timeout_ms:
+        if not 0 < request.transaction_timeout_ms <= self._config.transaction_max_timeout_ms:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return None
 

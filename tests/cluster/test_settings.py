@@ -26,10 +26,16 @@ from confluent_kafka.admin import (
 from embedkafka import EmbeddedKafka
 from embedkafka.cluster import broker_process
 from embedkafka.cluster.lifecycle import ensemble
+from embedkafka.controller.core import ControllerConfig
 from embedkafka.coordinator.runtime import CoordinatorRuntime
+from embedkafka.group.config import GroupConfig
 from embedkafka.group.consumer.assignors import ASSIGNORS
 from embedkafka.log import config as log_config
+from embedkafka.log.cleaning.cleaner import CleanerConfig
+from embedkafka.log.config import LogConfig
 from embedkafka.log.log import Log
+from embedkafka.log.manager import LogManagerConfig
+from embedkafka.net.limits import Limits
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import IncrementalAlterConfigsRequest
 from embedkafka.protocol.messages.consumer_groups import (
@@ -37,9 +43,11 @@ from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
 )
 from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.following.remote_leader import RemoteLeader
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import _Task
+from embedkafka.security.tokens import TokenSettings
 from embedkafka.server import authentication
 from embedkafka.server.adapters import LocalPartitions
 from embedkafka.server.broker import Broker
@@ -55,12 +63,14 @@ from embedkafka.server.config.definition import (
     format_value,
 )
 from embedkafka.server.config.group import GROUP_KEYS
-from embedkafka.server.config.inert import INERT, INERT_TOPIC, find_inert
+from embedkafka.server.config.ignored_keys import INERT, INERT_TOPIC
+from embedkafka.server.config.listener_keys import find_inert
 from embedkafka.server.config.topic import effective_topic_config
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from embedkafka.server.controlled_shutdown import ShutdownPolicy
 from embedkafka.server.handlers import fetch, groups, metadata, txns
 from embedkafka.server.topics.rules import DEFAULT
+from embedkafka.txn.config import TxnConfig
 from embedkafka.zk import kazoo_store
 from embedkafka.zk.store import ZkStore
 from tests.wire.clients import eventually
@@ -94,40 +104,31 @@ def log_of(broker: Broker, topic: str = TOPIC) -> Log:
     return log
 
 
-def limits(name: str) -> Probe:
-    return lambda broker: getattr(broker._server._quota._limits, name)
+PARTS: Final[Mapping[type, Probe]] = {
+    CleanerConfig: lambda broker: broker.logs._cleaner.config,
+    ControllerConfig: lambda broker: broker.controller._core._config,
+    GroupConfig: lambda broker: broker.groups._config,
+    Limits: lambda broker: broker._server._quota._limits,
+    LogManagerConfig: lambda broker: broker.logs.config,
+    ReplicaConfig: lambda broker: broker.replicas.config,
+    TokenSettings: lambda broker: broker.tokens._settings,
+    TxnConfig: lambda broker: broker.txns._config,
+}
+"""The config of a part of a running broker: its fields are named after the settings."""
 
 
-def network(name: str) -> Probe:
-    return lambda broker: getattr(broker._server._processors[0]._limits, name)
+def field_of(part: type, name: str) -> Probe:
+    assert is_read(name, part), f"nothing reads {name}"
+    return lambda broker: getattr(PARTS[part](broker), name)
 
 
-def upkeep(name: str) -> Probe:
-    return lambda broker: getattr(broker.logs.config, name)
-
-
-def cleaner(name: str) -> Probe:
-    return lambda broker: getattr(broker.logs._cleaner.config, name)
-
-
-def replicas(name: str) -> Probe:
-    return lambda broker: getattr(broker.replicas.config, name)
-
-
-def controller(name: str) -> Probe:
-    return lambda broker: getattr(broker.controller._core._config, name)
-
-
-def group(name: str) -> Probe:
-    return lambda broker: getattr(broker.groups._config, name)
-
-
-def txn(name: str) -> Probe:
-    return lambda broker: getattr(broker.txns._config, name)
-
-
-def tokens(name: str) -> Probe:
-    return lambda broker: getattr(broker.tokens._settings, name)
+def is_read(field: str, part: type) -> bool:
+    """Whether product code outside `part`, or a property of it, reads this field."""
+    where = Path(inspect.getfile(part))
+    source = inspect.getsource(part) + where.read_text().replace(inspect.getsource(part), "")
+    return f".{field}" in source or any(
+        f".{field}" in path.read_text() for path in ROOT.rglob("*.py") if path != where
+    )
 
 
 def times(factor: int, probe: Probe) -> Probe:
@@ -211,11 +212,17 @@ def session_timeout_ms(broker: Broker) -> int:
 
 
 def default_assignors(broker: Broker) -> tuple[str, ...]:
-    assert set(broker.groups._config.consumer_assignors) <= set(ASSIGNORS)
-    return broker.groups._config.consumer_assignors
+    assert set(broker.groups._config.group_consumer_assignors) <= set(ASSIGNORS)
+    return broker.groups._config.group_consumer_assignors
 
 
 PROBES: Final[Mapping[str, Probe]] = {
+    **{
+        key: field_of(part, field)
+        for part in PARTS
+        for field, key in part_configs.keys_of(part).items()
+        if key in BROKER_KEYS
+    },
     "add.partitions.to.txn.retry.backoff.max.ms": lambda broker: broker.txn_verification._setting(
         "retry.backoff.max.ms"
     ),
@@ -223,9 +230,7 @@ PROBES: Final[Mapping[str, Probe]] = {
         "retry.backoff.ms"
     ),
     "auto.create.topics.enable": read_by(metadata, "auto.create.topics.enable"),
-    "auto.leader.rebalance.enable": controller("auto_leader_rebalance_enable"),
     "broker.rack": lambda broker: broker._info().rack,
-    "connections.max.idle.ms": network("max_idle_ms"),
     "controlled.shutdown.enable": lambda broker: broker.spec.config["controlled.shutdown.enable"],
     "controlled.shutdown.max.retries": lambda broker: (
         ShutdownPolicy.of(broker.spec.config).max_retries
@@ -240,7 +245,6 @@ PROBES: Final[Mapping[str, Probe]] = {
     "delete.records.purgatory.purge.interval.requests": (
         lambda broker: broker.replicas.waiters.delete_records._purge_interval
     ),
-    "delete.topic.enable": controller("delete_topic_enable"),
     "fetch.max.bytes": read_by(fetch, "fetch.max.bytes"),
     "fetch.purgatory.purge.interval.requests": (
         lambda broker: broker.replicas.waiters.fetch._purge_interval
@@ -249,16 +253,14 @@ PROBES: Final[Mapping[str, Probe]] = {
         lambda broker: broker.replicas.follower_quota._bytes_per_second
     ),
     "group.consumer.assignors": default_assignors,
-    "group.consumer.heartbeat.interval.ms": group("consumer_heartbeat_interval_ms"),
     "group.consumer.max.heartbeat.interval.ms": limit_of_groups(
         "group.consumer.max.heartbeat.interval.ms"
     ),
     "group.consumer.max.session.timeout.ms": limit_of_groups(
         "group.consumer.max.session.timeout.ms"
     ),
-    "group.consumer.max.size": group("consumer_group_max_size"),
     "group.consumer.migration.policy": (
-        lambda broker: broker.groups._config.consumer_migration_policy.value
+        lambda broker: broker.groups._config.group_consumer_migration_policy.value
     ),
     "group.consumer.min.heartbeat.interval.ms": limit_of_groups(
         "group.consumer.min.heartbeat.interval.ms"
@@ -266,41 +268,19 @@ PROBES: Final[Mapping[str, Probe]] = {
     "group.consumer.min.session.timeout.ms": limit_of_groups(
         "group.consumer.min.session.timeout.ms"
     ),
-    "group.consumer.session.timeout.ms": group("consumer_session_timeout_ms"),
     "group.coordinator.rebalance.protocols": read_by(
         groups, "group.coordinator.rebalance.protocols"
     ),
-    "group.initial.rebalance.delay.ms": group("group_initial_rebalance_delay_ms"),
-    "group.max.session.timeout.ms": group("group_max_session_timeout_ms"),
-    "group.max.size": group("group_max_size"),
-    "group.min.session.timeout.ms": group("group_min_session_timeout_ms"),
-    "leader.imbalance.check.interval.seconds": times(
-        1000, controller("leader_imbalance_check_interval_ms")
-    ),
-    "leader.imbalance.per.broker.percentage": controller("leader_imbalance_per_broker_percentage"),
     "leader.replication.throttled.rate": (
         lambda broker: broker.replicas.leader_quota._bytes_per_second
     ),
     "log.cleaner.backoff.ms": cleaner_backoff_ms,
-    "log.cleaner.dedupe.buffer.size": cleaner("log_cleaner_dedupe_buffer_size"),
-    "log.cleaner.enable": cleaner("log_cleaner_enable"),
-    "log.cleaner.io.buffer.load.factor": cleaner("log_cleaner_io_buffer_load_factor"),
     "log.cleaner.io.max.bytes.per.second": (
         lambda broker: broker.logs._cleaner_threads._throttle._bytes_per_ms * 1000
     ),
     "log.cleaner.threads": (
         lambda broker: broker.logs._cleaner_threads._config.log_cleaner_threads
     ),
-    "log.flush.offset.checkpoint.interval.ms": upkeep("log_flush_offset_checkpoint_interval_ms"),
-    "log.flush.scheduler.interval.ms": upkeep("log_flush_scheduler_interval_ms"),
-    "log.flush.start.offset.checkpoint.interval.ms": upkeep(
-        "log_flush_start_offset_checkpoint_interval_ms"
-    ),
-    "log.initial.task.delay.ms": upkeep("log_initial_task_delay_ms"),
-    "log.retention.check.interval.ms": upkeep("log_retention_check_interval_ms"),
-    "max.connection.creation.rate": limits("max_connection_creation_rate"),
-    "max.connections": limits("max_connections"),
-    "max.connections.per.ip": limits("max_connections_per_ip"),
     "max.connections.per.ip.overrides": lambda broker: ",".join(
         f"{host}:{count}"
         for host, count in broker._server._quota._limits.max_connections_per_ip_overrides.items()
@@ -310,15 +290,12 @@ PROBES: Final[Mapping[str, Probe]] = {
     "num.io.threads": lambda broker: sum(t.is_alive() for t in broker._pool._threads),
     "num.network.threads": lambda broker: len(broker._server._acceptors[0].owners),
     "num.partitions": lambda broker: len(plan(broker).assignment),
-    "offset.metadata.max.bytes": group("offset_metadata_max_bytes"),
     "offsets.commit.timeout.ms": (
         lambda broker: local_partitions(broker.groups.coordinator).append_timeout_ms
     ),
     "offsets.load.buffer.size": (
         lambda broker: local_partitions(broker.groups.coordinator).load_bytes
     ),
-    "offsets.retention.check.interval.ms": group("offsets_retention_check_interval_ms"),
-    "offsets.retention.minutes": times(60_000, group("offsets_retention_ms")),
     "offsets.topic.compression.codec": (
         lambda broker: int(broker.groups.coordinator._host._compression)
     ),
@@ -327,30 +304,19 @@ PROBES: Final[Mapping[str, Probe]] = {
     "offsets.topic.segment.bytes": lambda broker: int(
         internal(of_groups=True)(broker)[2]["segment.bytes"]
     ),
-    "producer.id.expiration.check.interval.ms": upkeep("producer_id_expiration_check_interval_ms"),
     "producer.id.expiration.ms": lambda broker: log_of(broker)._contents.producers.expiration_ms,
     "producer.purgatory.purge.interval.requests": (
         lambda broker: broker.replicas.waiters.produce._purge_interval
     ),
     "queued.max.request.bytes": lambda broker: broker._pool._channel.max_bytes,
     "queued.max.requests": lambda broker: broker._pool._channel.capacity,
-    "quota.window.num": limits("rate_windows"),
-    "quota.window.size.seconds": times(1000, limits("rate_window_ms")),
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         lambda broker: broker.logs._moves._bytes_per_second
     ),
-    "replica.fetch.backoff.ms": replicas("fetch_backoff_ms"),
-    "replica.fetch.max.bytes": replicas("fetch_max_bytes"),
-    "replica.fetch.min.bytes": lambda broker: remote_leader(broker)._config.fetch_min_bytes,
+    "replica.fetch.min.bytes": lambda broker: remote_leader(broker)._config.replica_fetch_min_bytes,
     "replica.fetch.response.max.bytes": (
-        lambda broker: remote_leader(broker)._config.fetch_response_max_bytes
+        lambda broker: remote_leader(broker)._config.replica_fetch_response_max_bytes
     ),
-    "replica.fetch.wait.max.ms": replicas("fetch_wait_max_ms"),
-    "replica.high.watermark.checkpoint.interval.ms": replicas(
-        "high_watermark_checkpoint_interval_ms"
-    ),
-    "internal.isr.change.linger.ms": replicas("isr_change_linger_ms"),
-    "replica.lag.time.max.ms": replicas("lag_time_max_ms"),
     "replica.selector.class": lambda broker: (
         f"org.apache.kafka.common.replica.{type(broker.replicas.reads._selector).__name__}"
     ),
@@ -363,18 +329,12 @@ PROBES: Final[Mapping[str, Probe]] = {
     ),
     "request.timeout.ms": read_by(txns, "request.timeout.ms"),
     "socket.listen.backlog.size": lambda broker: broker._server._config.backlog,
-    "socket.request.max.bytes": network("max_request_bytes"),
     "telemetry.max.bytes": lambda broker: broker.telemetry.max_bytes,
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": txn(
-        "abort_timed_out_interval_ms"
-    ),
-    "transaction.max.timeout.ms": txn("max_timeout_ms"),
     "transaction.partition.verification.enable": (
         lambda broker: broker.txn_verification._config.broker[
             "transaction.partition.verification.enable"
         ]
     ),
-    "transaction.remove.expired.transaction.cleanup.interval.ms": txn("remove_expired_interval_ms"),
     "transaction.state.log.load.buffer.size": (
         lambda broker: local_partitions(broker.txns.coordinator).load_bytes
     ),
@@ -386,16 +346,11 @@ PROBES: Final[Mapping[str, Probe]] = {
     "transaction.state.log.segment.bytes": lambda broker: int(
         internal(of_groups=False)(broker)[2]["segment.bytes"]
     ),
-    "transactional.id.expiration.ms": txn("transactional_id_expiration_ms"),
-    "unclean.leader.election.enable": controller("unclean_leader_election_enable"),
     "zookeeper.connection.timeout.ms": connection_timeout_ms,
     "zookeeper.session.timeout.ms": session_timeout_ms,
     "delegation.token.expiry.check.interval.ms": lambda broker: next(
         task.period_ms for _, _, task in broker._background._heap if task.name == "expire-tokens"
     ),
-    "delegation.token.expiry.time.ms": tokens("expiry_time_ms"),
-    "delegation.token.max.lifetime.ms": tokens("max_lifetime_ms"),
-    "delegation.token.secret.key": tokens("secret_key"),
     # Listeners that ask for SASL read these when they are made, and again after a change.
     **{
         name: read_by(authentication, name)
@@ -763,7 +718,7 @@ def test_a_topic_setting_works_or_is_in_the_table(
     assert value != key.default
     alter(kafka, ResourceType.TOPIC, OTHER_TOPIC, {name: value})
     assert in_log(broker, name, OTHER_TOPIC) == as_log_has_it(value)
-    assert is_read(log_config._NAMES[name]), f"nothing reads {name}"
+    assert is_read(log_config._NAMES[name], LogConfig), f"nothing reads {name}"
 
 
 def in_log(broker: Broker, topic_key: str, topic: str = TOPIC) -> object:
@@ -773,18 +728,6 @@ def in_log(broker: Broker, topic_key: str, topic: str = TOPIC) -> object:
 def as_log_has_it(value: object) -> object:
     is_policy = isinstance(value, tuple) and set(value) <= {"compact", "delete"}
     return frozenset(value) if is_policy else value  # type: ignore[call-overload]
-
-
-def is_read(field: str) -> bool:
-    """Whether product code reads this field of a log's config."""
-    derived = {"cleanup_policy": "compacts", "message_timestamp_type": "uses_append_time"}
-    wanted = f".{derived.get(field, field)}"
-    return any(
-        wanted in path.read_text()
-        for package in ("log", "replica", "server")
-        for path in (ROOT / package).rglob("*.py")
-        if path != Path(log_config.__file__)
-    )
 
 
 @pytest.mark.parametrize("name", GROUP_KEYS)

@@ -223,8 +223,8 @@ class ReplicaWorld(World):
     def make_cluster(self) -> Cluster:
         config = LogConfig(min_insync_replicas=self._min_isr, retention_ms=-1)
         replicas = ReplicaConfig(
-            fetch_max_bytes=1,
-            lag_time_max_ms=LAG_MS,
+            replica_fetch_max_bytes=1,
+            replica_lag_time_max_ms=LAG_MS,
             truncates_on_fetch=self._truncates_on_fetch,
         )
         cluster = ReplicaCluster(len(BROKERS), self._directory, config, replicas)

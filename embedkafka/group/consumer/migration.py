@@ -89,11 +89,11 @@ class Migration:
         classic = self._classic.groups.get(group_id)
         if classic is None or classic.is_empty:
             return None
-        if not self._config.consumer_migration_policy.allows_upgrade:
+        if not self._config.group_consumer_migration_policy.allows_upgrade:
             raise _cannot_upgrade(classic, "online upgrade is disabled")
         if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol")
-        if len(classic.members) > self._config.consumer_group_max_size:
+        if len(classic.members) > self._config.group_consumer_max_size:
             raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size")
         return classic
 
@@ -230,7 +230,7 @@ def may_downgrade(
     """
     staying = [m for m in group.members.values() if m.member_id not in leaving]
     return (
-        config.consumer_migration_policy.allows_downgrade
+        config.group_consumer_migration_policy.allows_downgrade
         and 0 < len(staying) + joining <= config.group_max_size
         and all(member.classic is not None for member in staying)
         and any(group.members[member_id].classic is None for member_id in leaving)

@@ -44,7 +44,7 @@ class ConsumerSteps:
         return self._catalog.topics()
 
     def refuse_when_full(self, group: ConsumerGroup, member_id: str) -> None:
-        limit = self._config.consumer_group_max_size
+        limit = self._config.group_consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -76,7 +76,7 @@ class ConsumerSteps:
             after,
             self.topics(),
             records,
-            assignors=self._config.consumer_assignors,
+            assignors=self._config.group_consumer_assignors,
             now_ms=now_ms,
             may_see=may_see,
         )

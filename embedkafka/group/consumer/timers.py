@@ -33,7 +33,7 @@ class MemberTimers:
     def restart_session(self, group_id: str, member: ConsumerMember, out: Decisions) -> None:
         """The member has shown that it is alive."""
         if member.classic is None:
-            default_ms = self._config.consumer_session_timeout_ms
+            default_ms = self._config.group_consumer_session_timeout_ms
             timeout_ms = self._setting(group_id, "consumer.session.timeout.ms", default_ms)
         else:
             timeout_ms = member.classic.session_timeout_ms
@@ -41,7 +41,7 @@ class MemberTimers:
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """How often members of the group must send a heartbeat."""
-        default_ms = self._config.consumer_heartbeat_interval_ms
+        default_ms = self._config.group_consumer_heartbeat_interval_ms
         return self._setting(group_id, "consumer.heartbeat.interval.ms", default_ms)
 
     def _setting(self, group_id: str, name: str, default: int) -> int:

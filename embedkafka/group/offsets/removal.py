@@ -215,7 +215,7 @@ class OffsetRemoval:
         if offset.expire_timestamp_ms != NO_EXPIRY:
             return now_ms >= offset.expire_timestamp_ms
         start_ms = offset.commit_timestamp_ms if since_ms is None else since_ms
-        return now_ms - start_ms >= self._config.offsets_retention_ms
+        return now_ms - start_ms >= self._config.offsets_retention_minutes * 60_000
 
     def _has_only(self, group_id: str, expired: Sequence[TopicPartition]) -> bool:
         """Whether the group has no offsets besides the `expired` ones."""

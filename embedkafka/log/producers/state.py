@@ -74,7 +74,7 @@ NO_PRODUCERS = CheckedProducers()
 class ProducerStateConfig:
     """The broker's settings for the producers of every log."""
 
-    expiration_ms: int = 24 * 60 * 60 * 1000
+    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
     verifies_transactions: bool = False
 
 
@@ -95,7 +95,7 @@ class ProducerState:
         self._find_shift = find_shift
         self._files = files
         self._directory = directory
-        self.expiration_ms = config.expiration_ms
+        self.expiration_ms = config.producer_id_expiration_ms
         self._verifies_transactions = config.verifies_transactions
         self._verifications = Verifications()
         self._entries: dict[int, ProducerEntry] = {}

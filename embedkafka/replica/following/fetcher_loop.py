@@ -213,7 +213,7 @@ class FetcherLoop:
         if fetcher is None:
             fetcher = ReplicaFetcher(
                 self._connect(leader_id, self.on_news),
-                max_bytes=self._config.fetch_max_bytes,
+                max_bytes=self._config.replica_fetch_max_bytes,
                 on_progress=self._on_progress,
                 on_failure=partial(self._record, leader_id),
                 truncates_on_fetch=self._config.truncates_on_fetch,
@@ -262,13 +262,15 @@ class FetcherLoop:
         self.bytes_in += left.size
         self._due.update(dict.fromkeys(left.again + left.moved))
         if left.put_off:
-            at_ms = self._clock.monotonic_ms() + self._config.fetch_backoff_ms
+            at_ms = self._clock.monotonic_ms() + self._config.replica_fetch_backoff_ms
             for topic_partition in left.put_off:
                 self._put_off[topic_partition] = at_ms
         if left.unsettled:
             self._unsettled.update(left.unsettled)
             if self._refresh_at_ms is None:
-                self._refresh_at_ms = self._clock.monotonic_ms() + self._config.fetch_wait_max_ms
+                self._refresh_at_ms = (
+                    self._clock.monotonic_ms() + self._config.replica_fetch_wait_max_ms
+                )
 
     def _record(
         self, leader_id: BrokerId, topic_partition: TopicPartition, error: Exception

@@ -158,9 +158,9 @@ class RemoteLeader:
             replica_state=FetchRequest.ReplicaState(
                 replica_id=self._follower_id, replica_epoch=self._broker_epoch()
             ),
-            max_wait_ms=self._config.fetch_wait_max_ms,
-            min_bytes=self._config.fetch_min_bytes,
-            max_bytes=self._config.fetch_response_max_bytes,
+            max_wait_ms=self._config.replica_fetch_wait_max_ms,
+            min_bytes=self._config.replica_fetch_min_bytes,
+            max_bytes=self._config.replica_fetch_response_max_bytes,
             session_id=fetch.session_id,
             session_epoch=fetch.epoch,
             topics=[

@@ -17,10 +17,10 @@ from embedkafka.security.quotas.meters import TokenBucket, WindowedRate
 class QuotaWindows:
     """Kafka's `quota.window.*` and `controller.quota.window.*`."""
 
-    windows: int = 11
-    window_ms: int = 1000
-    controller_windows: int = 11
-    controller_window_ms: int = 1000
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
 
 
 class ClientQuotas:
@@ -56,12 +56,18 @@ class ClientQuotas:
         with self._lock:
             rate = self._rates.get((quota, owner))
             if rate is None:
-                rate = WindowedRate(self._config.windows, self._config.window_ms)
+                rate = WindowedRate(
+                    self._config.quota_window_num, 1000 * self._config.quota_window_size_seconds
+                )
                 self._rates[quota, owner] = rate
             rate.record(amount, now_ms)
             wait_ms = rate.excess_ms(limit, now_ms)
         # A request of the broker's own making must not keep a client out for longer than a window.
-        return min(wait_ms, self._config.window_ms) if quota is QuotaType.REQUEST else wait_ms
+        return (
+            min(wait_ms, 1000 * self._config.quota_window_size_seconds)
+            if quota is QuotaType.REQUEST
+            else wait_ms
+        )
 
     def take_back(self, quota: QuotaType, user: str, client: str, amount: float) -> None:
         """Undoes a `record`, for an answer that was not sent after all."""
@@ -72,7 +78,9 @@ class ClientQuotas:
         found = self._limits[QuotaType.FETCH].find(user, client)
         if found is None:
             return None
-        return found[0] * (self._config.windows - 1) * self._config.window_ms / 1000
+        return (
+            found[0] * (self._config.quota_window_num - 1) * self._config.quota_window_size_seconds
+        )
 
     def mutate(self, user: str, client: str, partitions: int, *, strict: bool) -> float:
         """Counts partitions to create or delete; returns the milliseconds to wait.
@@ -88,7 +96,10 @@ class ClientQuotas:
             bucket = self._buckets.get(owner)
             if bucket is None:
                 config = self._config
-                bucket = TokenBucket(config.controller_windows, config.controller_window_ms)
+                bucket = TokenBucket(
+                    config.controller_quota_window_num,
+                    1000 * config.controller_quota_window_size_seconds,
+                )
                 self._buckets[owner] = bucket
             if strict and (wait_ms := bucket.excess_ms(limit, now_ms)):
                 return wait_ms

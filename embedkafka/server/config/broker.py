@@ -9,11 +9,12 @@ from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.problems import Problems
-from embedkafka.server.config.broker_keys import BROKER_KEYS, OFFERED_GROUPS
+from embedkafka.server.config.broker_keys import BROKER_KEYS, OFFERED_GROUPS, OFFERED_TLS
 from embedkafka.server.config.definition import ConfigKey, ConfigValue, format_value
-from embedkafka.server.config.inert import Inert, find_inert
+from embedkafka.server.config.ignored_keys import Inert
 from embedkafka.server.config.listener_keys import (
     LISTENER_PREFIX,
+    find_inert,
     find_listener_key,
     require_listener_key,
 )
@@ -24,7 +25,6 @@ from embedkafka.server.config.listeners import (
     plan_listeners,
     speaks_sasl,
 )
-from embedkafka.server.config.security_keys import OFFERED_TLS
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
 
 _MIN_DEDUPE_BYTES: Final = 1024 * 1024

@@ -14,21 +14,14 @@ from embedkafka.server.config.definition import ConfigKey, by_name, int_key, lis
 CLIENT_METRICS: Final = "client-metrics"
 """The kind of entity in the store."""
 
-_INTERVAL: Final = "interval.ms"
-
-CLIENT_METRICS_KEYS: Final[Mapping[str, ConfigKey]] = by_name(
-    [
-        int_key(_INTERVAL, 300_000),
-        list_key("match", ()),
-        list_key("metrics", ()),
-    ]
-)
-
-CLIENT_METRICS_DOCS: Final[Mapping[str, str]] = {
-    _INTERVAL: "How often a subscribed client would send its metrics.",
-    "match": "The clients that the subscription is for, as attribute=pattern pairs.",
-    "metrics": "The prefixes of the names of the metrics that it asks for.",
-}
+# fmt: off
+CLIENT_METRICS_KEYS: Final[Mapping[str, ConfigKey]] = by_name((
+    int_key("interval.ms", 300_000, doc="How often a subscribed client would send its metrics."),
+    list_key("match", (),
+        doc="The clients that the subscription is for, as attribute=pattern pairs."),
+    list_key("metrics", (), doc="The prefixes of the names of the metrics that it asks for."),
+))
+# fmt: on
 
 _SHORTEST_MS, _LONGEST_MS = 100, 3_600_000
 _ATTRIBUTES: Final = frozenset(

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
+from functools import partial
 from typing import Final
 
 from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
@@ -63,16 +64,17 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = Update
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key: `parse` turns text into its typed value, or raises ConfigError with the reason."""
+    """One key, with a sentence for DescribeConfigs that says what it does."""
 
-    name: str
     type: ConfigType
-    default: ConfigValue
+    name: str
+    default: ConfigValue = None
     validator: Validator | None = None
     update: Update = READ_ONLY
+    doc: str = ""
 
     def parse(self, text: object) -> ConfigValue:
-        """The typed value of `text`, which may also be a Python value."""
+        """The typed value of `text`, which may also be a Python value; ConfigError says why not."""
         value = self._typed(format_value(text) if not isinstance(text, str) else text)
         if isinstance(value, tuple) and "" in value and self.validator:
             raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
@@ -211,52 +213,12 @@ def throttled_replicas(name: str) -> Validator:
     return check
 
 
-def boolean_key(name: str, default: bool, update: Update = READ_ONLY) -> ConfigKey:
-    return ConfigKey(name, ConfigType.BOOLEAN, default, None, update)
-
-
-def string_key(
-    name: str, default: str | None, validator: Validator | None = None, update: Update = READ_ONLY
-) -> ConfigKey:
-    return ConfigKey(name, ConfigType.STRING, default, validator, update)
-
-
-def class_key(name: str, default: str | None, update: Update = READ_ONLY) -> ConfigKey:
-    return ConfigKey(name, ConfigType.CLASS, default, None, update)
-
-
-def password_key(name: str, update: Update = READ_ONLY) -> ConfigKey:
-    return ConfigKey(name, ConfigType.PASSWORD, None, None, update)
-
-
-def list_key(
-    name: str,
-    default: tuple[str, ...] | None,
-    validator: Validator | None = None,
-    update: Update = READ_ONLY,
-) -> ConfigKey:
-    return ConfigKey(name, ConfigType.LIST, default, validator, update)
-
-
-def int_key(
-    name: str, default: int | None, validator: Validator | None = None, update: Update = READ_ONLY
-) -> ConfigKey:
-    return ConfigKey(name, ConfigType.INT, default, validator, update)
-
-
-def short_key(
-    name: str, default: int | None, validator: Validator | None = None, update: Update = READ_ONLY
-) -> ConfigKey:
-    return ConfigKey(name, ConfigType.SHORT, default, validator, update)
-
-
-def long_key(
-    name: str, default: int | None, validator: Validator | None = None, update: Update = READ_ONLY
-) -> ConfigKey:
-    return ConfigKey(name, ConfigType.LONG, default, validator, update)
-
-
-def double_key(
-    name: str, default: float, validator: Validator | None = None, update: Update = READ_ONLY
-) -> ConfigKey:
-    return ConfigKey(name, ConfigType.DOUBLE, default, validator, update)
+boolean_key: Final = partial(ConfigKey, ConfigType.BOOLEAN)
+string_key: Final = partial(ConfigKey, ConfigType.STRING)
+class_key: Final = partial(ConfigKey, ConfigType.CLASS)
+password_key: Final = partial(ConfigKey, ConfigType.PASSWORD)
+list_key: Final = partial(ConfigKey, ConfigType.LIST)
+int_key: Final = partial(ConfigKey, ConfigType.INT)
+short_key: Final = partial(ConfigKey, ConfigType.SHORT)
+long_key: Final = partial(ConfigKey, ConfigType.LONG)
+double_key: Final = partial(ConfigKey, ConfigType.DOUBLE)

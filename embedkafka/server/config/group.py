@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import replace
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.broker_keys import BROKER_KEYS
-from embedkafka.server.config.definition import ConfigKey
+from embedkafka.server.config.definition import READ_ONLY, ConfigKey
 
 ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
@@ -24,13 +25,14 @@ def broker_key(name: str) -> str:
 
 
 GROUP_KEYS: Final[Mapping[str, ConfigKey]] = {
-    name: ConfigKey(
-        name,
-        BROKER_KEYS[broker_key(name)].type,
-        BROKER_KEYS[broker_key(name)].default,
-        BROKER_KEYS[broker_key(name)].validator,
-    )
-    for name in (ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT)
+    name: replace(BROKER_KEYS[broker_key(name)], name=name, update=READ_ONLY, doc=doc)
+    for name, doc in {
+        ASSIGNMENT_INTERVAL: "How often this consumer group may get a new assignment. Has no "
+        "effect: it gets one as soon as it changes.",
+        HEARTBEAT_INTERVAL: "How often members of this consumer group send heartbeats.",
+        SESSION_TIMEOUT: "Removes a member of this consumer group after this long without a "
+        "heartbeat.",
+    }.items()
 }
 
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import ConfigKey
-from embedkafka.server.config.security_keys import SECURITY_KEYS
+from embedkafka.server.config.ignored_keys import INERT, Inert
 
 LISTENER_PREFIX: Final = "listener.name."
 
@@ -23,10 +24,10 @@ LIMITS: Final = ("max.connection.creation.rate", "max.connections")
 _INVALID: Final = "Invalid value {} for configuration Invalid dynamic configuration"
 _STORES: Final = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
 _KEYS: Final = {
-    key.name: key
-    for key in SECURITY_KEYS
-    if key.name.startswith(("ssl.", "sasl.", "connections.max.reauth."))
-    or key.name in (*LIMITS, "principal.builder.class")
+    name: key
+    for name, key in BROKER_KEYS.items()
+    if name.startswith(("ssl.", "sasl.", "connections.max.reauth."))
+    or name in (*LIMITS, "principal.builder.class")
 }
 
 
@@ -88,3 +89,20 @@ def require_listener_key(name: str) -> ConfigKey:
             f"{LISTENER_PREFIX}<listener>.<key>, with a key of SSL or SASL, or a limit"
         )
     return key
+
+
+_SHARED_THREADS: Final = Inert("all listeners share the broker's network threads")
+_PREFIXES: Final = tuple(name for name in INERT if name.endswith("."))
+
+
+def find_inert(name: str) -> Inert | None:
+    """Why the broker setting `name` has no effect; None if it has one or is unknown."""
+    if name.startswith(LISTENER_PREFIX):
+        if name.endswith(".num.network.threads"):
+            return _SHARED_THREADS
+        key = find_listener_key(name)
+        return None if key is None else find_inert(key.name)
+    found = INERT.get(name)
+    if found is None and name.startswith(_PREFIXES):
+        return next(INERT[prefix] for prefix in _PREFIXES if name.startswith(prefix))
+    return found

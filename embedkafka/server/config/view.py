@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs shows them: value, source and synonyms.
+"""Settings as DescribeConfigs shows them: value, source, synonyms and documentation.
 
 Synonyms run from the strongest to the weakest: the topic's own value, this broker's, the cluster's,
 the static one, Kafka's default. The strongest is the value's source.
@@ -21,6 +21,8 @@ from embedkafka.server.config.definition import (
 )
 from embedkafka.server.config.dynamic import BROKERS, DynamicConfig
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
+from embedkafka.server.config.ignored_keys import INERT_TOPIC, UNLISTED_DOCS
+from embedkafka.server.config.listener_keys import find_inert
 from embedkafka.server.config.topic import broker_default
 from embedkafka.server.config.topic_keys import HIDDEN, SYNONYMS, TOPIC_KEYS
 from embedkafka.zk.payloads import DEFAULT_ENTITY
@@ -60,6 +62,19 @@ class ConfigEntry:
     read_only: bool
     is_sensitive: bool
     synonyms: Sequence[Synonym]
+
+
+def documentation(name: str) -> str | None:
+    """A sentence about a key of any resource; None for a name that Kafka does not know.
+
+    For a key without an effect, there is another sentence, the reason.
+    """
+    supplied = (topic for topic, keys in SYNONYMS.items() if name in (key.name for key in keys))
+    of_topic = TOPIC_KEYS.get(next(supplied, name))
+    key = of_topic or BROKER_KEYS.get(name) or GROUP_KEYS.get(name) or CLIENT_METRICS_KEYS.get(name)
+    what = key.doc if key else UNLISTED_DOCS.get(name, "")
+    inert = INERT_TOPIC.get(name) if name in TOPIC_KEYS else find_inert(name)
+    return f"{what} Has no effect: {inert.reason}.".lstrip() if inert else what or None
 
 
 def topic_entries(own: Mapping[str, str], config: DynamicConfig) -> Iterator[ConfigEntry]:

@@ -41,7 +41,6 @@ from embedkafka.server.config.definition import (
     format_value,
     int_key,
 )
-from embedkafka.server.config.docs import documentation
 from embedkafka.server.config.dynamic import BROKERS, GROUPS, TOPICS
 from embedkafka.server.config.group import GROUP_KEYS, parse_group_settings
 from embedkafka.server.config.listener_keys import (
@@ -58,6 +57,7 @@ from embedkafka.server.config.view import (
     broker_entries,
     client_metrics_entries,
     cluster_entries,
+    documentation,
     group_entries,
     topic_entries,
 )

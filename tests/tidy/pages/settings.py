@@ -6,11 +6,11 @@ from embedkafka.cluster.config import DECIDED_HERE, REMOTE_DEFAULTS, TEST_DEFAUL
 from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.definition import MAX_DOUBLE, ConfigKey, Update
-from embedkafka.server.config.docs import documentation
 from embedkafka.server.config.group import GROUP_KEYS, broker_key
-from embedkafka.server.config.inert import INERT_TOPIC, find_inert
-from embedkafka.server.config.inert_docs import INERT_DOCS
+from embedkafka.server.config.ignored_keys import IGNORED_KEYS, INERT_TOPIC, UNLISTED_DOCS
+from embedkafka.server.config.listener_keys import find_inert
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
+from embedkafka.server.config.view import documentation
 from tests.tidy.pages.tables import table
 
 HEAD = """# Settings
@@ -153,7 +153,7 @@ def render() -> str:
             INERT_TOPIC_HEAD,
             table(
                 ["topic setting", "what it would do", "why it does not"],
-                ((f"`{name}`", INERT_DOCS[name], i.reason) for name, i in INERT_TOPIC.items()),
+                ((f"`{name}`", TOPIC_KEYS[name].doc, i.reason) for name, i in INERT_TOPIC.items()),
             ),
         )
     )
@@ -189,7 +189,9 @@ def _group() -> Iterator[tuple[str, ...]]:
 
 
 def _inert() -> Iterator[tuple[str, ...]]:
-    for name, what in sorted(INERT_DOCS.items()):
+    for name, what in sorted(
+        [*((key.name, key.doc) for key in IGNORED_KEYS), *UNLISTED_DOCS.items()]
+    ):
         inert = find_inert(name)
         if inert is not None:
             yield f"`{name}`{' *refused*' if inert.refused else ''}", what, inert.reason

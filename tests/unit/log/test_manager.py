@@ -424,7 +424,8 @@ def test_producers_expire_by_the_setting_of_now(kit: LogKit, managers: Managers)
     manager.expire_producers()
     assert log.active_producers()
     manager.reconfigure(
-        LogManagerConfig(producers=ProducerStateConfig(expiration_ms=1000)), CleanerConfig()
+        LogManagerConfig(producers=ProducerStateConfig(producer_id_expiration_ms=1000)),
+        CleanerConfig(),
     )
     manager.expire_producers()
     assert not log.active_producers()

@@ -131,7 +131,7 @@ def test_an_authenticator_without_a_limit_of_its_own_leaves_that_of_requests(ben
         max_frame_bytes: int | None = None
 
     server = bench.serve(
-        whoami, new_authenticator=lambda stream: Trusting(), max_request_bytes=1000
+        whoami, new_authenticator=lambda stream: Trusting(), socket_request_max_bytes=1000
     )
     with connect(server) as stranger:
         assert stranger.ask(b"x" * 1000) == b"None:" + b"x" * 1000

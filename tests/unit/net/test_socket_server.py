@@ -603,7 +603,7 @@ def no_descriptors_left() -> Iterator[None]:
 
 
 def test_idle_connections_are_closed_when_the_clock_says_so(bench: Bench) -> None:
-    server = bench.serve(echo, max_idle_ms=600_000)
+    server = bench.serve(echo, connections_max_idle_ms=600_000)
     with connect(server) as idle, connect(server) as busy:
         assert idle.ask(b"x") == b"re:x"
         assert busy.ask(b"x") == b"re:x"
@@ -617,20 +617,20 @@ def test_idle_connections_are_closed_when_the_clock_says_so(bench: Bench) -> Non
 
 def test_a_jump_of_real_time_closes_idle_connections_too(bench: Bench) -> None:
     clock = SystemClock()
-    with connect(bench.serve(echo, clock=clock, max_idle_ms=600_000)) as peer:
+    with connect(bench.serve(echo, clock=clock, connections_max_idle_ms=600_000)) as peer:
         assert peer.ask(b"x") == b"re:x"
         clock.advance(600_000)
         peer.assert_hung_up()
 
 
 def test_idle_connections_are_closed_in_real_time(bench: Bench) -> None:
-    with connect(bench.serve(echo, clock=SystemClock(), max_idle_ms=30)) as peer:
+    with connect(bench.serve(echo, clock=SystemClock(), connections_max_idle_ms=30)) as peer:
         peer.assert_hung_up()
 
 
 def test_a_client_that_waits_for_its_answer_is_not_idle(bench: Bench) -> None:
     inbox = Inbox()
-    with connect(bench.serve(inbox, max_idle_ms=1000)) as peer:
+    with connect(bench.serve(inbox, connections_max_idle_ms=1000)) as peer:
         peer.send(b"join the group")
         request = inbox.next()
         bench.clock.advance(300_000)
@@ -642,7 +642,7 @@ def test_a_client_that_does_not_take_its_answer_is_idle_some_day(bench: Bench) -
     def handle(request: Request) -> None:
         request.reply([bytes(30 * MEBIBYTE) if bytes(request.frame) == b"much" else b"ok"])
 
-    server = bench.serve(handle, max_idle_ms=1000)
+    server = bench.serve(handle, connections_max_idle_ms=1000)
     with connect(server) as stuck:
         stuck.send(b"much")
         stuck.receive_raw(4)

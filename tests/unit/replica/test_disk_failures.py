@@ -260,7 +260,7 @@ def test_a_leader_whose_disk_breaks_as_it_is_read_does_not_stop_its_followers(
     assert cluster[3].values(OTHER) == ["b"]
     monkeypatch.undo()
     files.broken.clear()
-    cluster.pass_time(cluster.config.fetch_backoff_ms)
+    cluster.pass_time(cluster.config.replica_fetch_backoff_ms)
     assert cluster[3].values() == ["a"]
 
 

@@ -184,7 +184,7 @@ def test_a_bug_on_the_way_to_the_leader_ends_no_thread(
         LeaderAccess(
             connect=lambda leader_id, on_news: cast(LeaderEndPoint, leader), one_thread=wakes
         ),
-        config=ReplicaConfig(fetch_backoff_ms=1),
+        config=ReplicaConfig(replica_fetch_backoff_ms=1),
         clock=SystemClock(),
         failures=cluster.failures,
         on_progress=lambda topic_partition: None,

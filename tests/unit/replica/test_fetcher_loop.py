@@ -20,7 +20,7 @@ from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
-CONFIG = ReplicaConfig(fetch_backoff_ms=1_000, fetch_wait_max_ms=500)
+CONFIG = ReplicaConfig(replica_fetch_backoff_ms=1_000, replica_fetch_wait_max_ms=500)
 
 
 class Leader:
@@ -127,10 +127,10 @@ def test_unreachable_leader_is_asked_again_after_the_backoff(loop: Loop, leader:
     leader.is_reachable = False
     loop.follow(TP)
     assert loop.run() == [[TP]]
-    assert loop.run_after(CONFIG.fetch_backoff_ms - 1) == []
+    assert loop.run_after(CONFIG.replica_fetch_backoff_ms - 1) == []
     leader.is_reachable = True
     assert loop.run_after(1) == [[TP]]
-    assert loop.run_after(CONFIG.fetch_backoff_ms) == []
+    assert loop.run_after(CONFIG.replica_fetch_backoff_ms) == []
 
 
 def test_news_ends_the_backoff(loop: Loop, leader: Leader) -> None:
@@ -140,7 +140,7 @@ def test_news_ends_the_backoff(loop: Loop, leader: Leader) -> None:
     leader.is_reachable = True
     loop.tested.on_news(TP)
     assert loop.run() == [[TP]]
-    assert loop.run_after(CONFIG.fetch_backoff_ms) == []
+    assert loop.run_after(CONFIG.replica_fetch_backoff_ms) == []
 
 
 def test_news_is_fetched_for_the_partition_that_has_it(loop: Loop) -> None:
@@ -155,11 +155,11 @@ def test_follower_asks_again_whether_its_records_are_committed(loop: Loop, leade
     leader.high_watermark = 0
     loop.follow(TP)
     assert loop.run() == [[TP]]
-    assert loop.run_after(CONFIG.fetch_wait_max_ms - 1) == []
+    assert loop.run_after(CONFIG.replica_fetch_wait_max_ms - 1) == []
     assert loop.run_after(1) == [[TP]], "and it still is not"
     leader.high_watermark = 1
-    assert loop.run_after(CONFIG.fetch_wait_max_ms) == [[TP]]
-    assert loop.run_after(CONFIG.fetch_wait_max_ms) == []
+    assert loop.run_after(CONFIG.replica_fetch_wait_max_ms) == [[TP]]
+    assert loop.run_after(CONFIG.replica_fetch_wait_max_ms) == []
 
 
 def test_partition_is_not_asked_for_again_once_its_records_are_committed(
@@ -169,18 +169,18 @@ def test_partition_is_not_asked_for_again_once_its_records_are_committed(
     loop.follow(TP)
     loop.run()
     leader.high_watermark = 1
-    loop.run_after(CONFIG.fetch_wait_max_ms)
+    loop.run_after(CONFIG.replica_fetch_wait_max_ms)
     leader.high_watermark = 0
     loop.follow(OTHER)
     assert loop.run() == [[OTHER]]
-    assert loop.run_after(CONFIG.fetch_wait_max_ms) == [[OTHER]]
+    assert loop.run_after(CONFIG.replica_fetch_wait_max_ms) == [[OTHER]]
 
 
 def test_uncommitted_partitions_are_asked_for_together(loop: Loop, leader: Leader) -> None:
     leader.high_watermark = 0
     loop.follow(TP)
     loop.run()
-    loop.clock.advance(CONFIG.fetch_wait_max_ms - 1)
+    loop.clock.advance(CONFIG.replica_fetch_wait_max_ms - 1)
     loop.follow(OTHER)
     loop.run()
     (asked,) = loop.run_after(1)
@@ -199,7 +199,7 @@ def test_partition_that_is_no_longer_followed_is_not_fetched(
     loop.run()
     assert leader.forgotten == [TP]
     assert loop.tested.find_state(TP) is None
-    assert loop.run_after(CONFIG.fetch_backoff_ms) == [[OTHER]]
+    assert loop.run_after(CONFIG.replica_fetch_backoff_ms) == [[OTHER]]
 
 
 def test_nothing_is_due_after_the_last_partition_is_gone(loop: Loop, leader: Leader) -> None:
@@ -208,7 +208,7 @@ def test_nothing_is_due_after_the_last_partition_is_gone(loop: Loop, leader: Lea
     loop.run()
     loop.tested.unfollow([TP])
     loop.run()
-    loop.clock.advance(CONFIG.fetch_backoff_ms)
+    loop.clock.advance(CONFIG.replica_fetch_backoff_ms)
     assert loop.tested.is_idle
 
 

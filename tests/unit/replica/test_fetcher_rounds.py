@@ -25,7 +25,7 @@ from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
-CONFIG = ReplicaConfig(fetch_backoff_ms=1_000)
+CONFIG = ReplicaConfig(replica_fetch_backoff_ms=1_000)
 FETCHER = "ek-b2-fetcher"
 LEADERS_THREAD = "brings news"
 
@@ -216,7 +216,7 @@ def test_fetcher_retries_after_the_backoff_what_failed_on_another_thread(rounds:
     rounds.leader.problem = LeaderUnavailable("the test says so")
     rounds.bring_news()
     rounds.await_waiting()
-    rounds.clock.advance(CONFIG.fetch_backoff_ms)
+    rounds.clock.advance(CONFIG.replica_fetch_backoff_ms)
     assert rounds.leader.await_fetch() == (FETCHER, [TP])
 
 
@@ -226,7 +226,7 @@ def test_fetcher_does_not_retry_what_another_thread_has_fetched_since(rounds: Ro
     rounds.await_waiting()
     rounds.bring_news()
     rounds.await_waiting()
-    rounds.clock.advance(CONFIG.fetch_backoff_ms)
+    rounds.clock.advance(CONFIG.replica_fetch_backoff_ms)
     assert rounds.loop.is_idle
 
 

@@ -20,13 +20,13 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 @pytest.fixture
 def racks(make_cluster: Callable[..., ReplicaCluster]) -> ReplicaCluster:
-    cluster = make_cluster(config=ReplicaConfig(selector_class=RACK_AWARE))
+    cluster = make_cluster(config=ReplicaConfig(replica_selector_class=RACK_AWARE))
     cluster.metadata.racks.update({1: "a", 2: "b", 3: "c"})
     cluster.elect(1)
     cluster.settle()
     cluster[1].produce("x")
     cluster.settle()
-    cluster.pass_time(cluster.config.fetch_wait_max_ms)
+    cluster.pass_time(cluster.config.replica_fetch_wait_max_ms)
     return cluster
 
 
@@ -97,7 +97,7 @@ def test_consumer_that_waits_at_a_follower_is_woken_by_its_high_watermark(
     fetched = racks[2].fetch(1, rack="b", max_wait_ms=10_000)
     racks[1].produce("y")
     racks.settle()
-    racks.pass_time(racks.config.fetch_wait_max_ms)
+    racks.pass_time(racks.config.replica_fetch_wait_max_ms)
     assert fetched.values == ["y"]
 
 
@@ -120,7 +120,7 @@ def test_most_caught_up_replica_of_a_rack_is_chosen() -> None:
 def test_selector_of_leaders_sends_nobody_elsewhere(
     make_cluster: Callable[..., ReplicaCluster],
 ) -> None:
-    cluster = make_cluster(config=ReplicaConfig(selector_class=LEADER))
+    cluster = make_cluster(config=ReplicaConfig(replica_selector_class=LEADER))
     cluster.metadata.racks.update({1: "a", 2: "b", 3: "c"})
     cluster.elect(1)
     cluster[1].produce("x")

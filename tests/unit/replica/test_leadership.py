@@ -383,6 +383,6 @@ def test_high_watermark_outlives_a_clean_restart(cluster: ReplicaCluster) -> Non
 def test_high_watermark_is_checkpointed_while_running(cluster: ReplicaCluster) -> None:
     cluster.elect(1, [1])
     cluster[1].produce("a", "b")
-    cluster.pass_time(cluster.config.high_watermark_checkpoint_interval_ms)
+    cluster.pass_time(cluster.config.replica_high_watermark_checkpoint_interval_ms)
     cluster.kill(1)
     assert cluster.start(1).logs.find(TP).high_watermark == 2

@@ -98,7 +98,7 @@ def throttled(make_cluster: Callable[..., ReplicaCluster], role: str) -> Replica
     """Broker 1 has ten batches, broker 2 is out of sync and may have 2,000 bytes a second."""
     cluster = make_cluster(
         brokers=2,
-        config=ReplicaConfig(fetch_max_bytes=len(BATCH), fetch_backoff_ms=100),
+        config=ReplicaConfig(replica_fetch_max_bytes=len(BATCH), replica_fetch_backoff_ms=100),
         topic_config=LogConfig.of({f"{role}.replication.throttled.replicas": ("*",)}),
     )
     cluster.unreachable.add(2)
@@ -227,7 +227,7 @@ def test_what_is_not_throttled_is_not_counted(
 ) -> None:
     cluster = make_cluster(
         brokers=2,
-        config=ReplicaConfig(fetch_max_bytes=len(BATCH)),
+        config=ReplicaConfig(replica_fetch_max_bytes=len(BATCH)),
         topic_config=LogConfig.of(
             {
                 "leader.replication.throttled.replicas": throttled,

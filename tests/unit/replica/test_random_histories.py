@@ -96,7 +96,9 @@ def test_acknowledged_records_are_on_every_replica_in_the_end(
 ) -> None:
     cluster = make_cluster(
         topic_config=LogConfig(min_insync_replicas=min_isr),
-        config=ReplicaConfig(fetch_max_bytes=1),  # one batch a fetch: followers lag in small steps
+        config=ReplicaConfig(
+            replica_fetch_max_bytes=1
+        ),  # one batch a fetch: followers lag in small steps
     )
     history = History(cluster, random.Random(seed))
     for _ in range(STEPS):

@@ -75,7 +75,7 @@ def test_high_watermark_of_a_follower_lags_until_its_next_fetch(cluster: Replica
     cluster[1].produce("a")
     cluster.settle()
     assert marks(cluster) == {1: 1, 2: 0, 3: 1}
-    cluster.pass_time(cluster.config.fetch_wait_max_ms)
+    cluster.pass_time(cluster.config.replica_fetch_wait_max_ms)
     assert marks(cluster) == {1: 1, 2: 1, 3: 1}
 
 
@@ -126,7 +126,7 @@ def test_follower_that_starts_before_its_leader_is_woken_when_the_leader_is_read
 
 
 def test_large_backlog_arrives_piece_by_piece(make_cluster: Callable[..., ReplicaCluster]) -> None:
-    cluster = make_cluster(brokers=2, config=ReplicaConfig(fetch_max_bytes=200))
+    cluster = make_cluster(brokers=2, config=ReplicaConfig(replica_fetch_max_bytes=200))
     cluster.elect(1)
     for n in range(20):
         cluster[1].produce(f"record {n}" * 10, acks=1)
@@ -137,7 +137,7 @@ def test_large_backlog_arrives_piece_by_piece(make_cluster: Callable[..., Replic
 def test_batch_larger_than_the_fetch_size_still_arrives(
     make_cluster: Callable[..., ReplicaCluster],
 ) -> None:
-    cluster = make_cluster(brokers=2, config=ReplicaConfig(fetch_max_bytes=10))
+    cluster = make_cluster(brokers=2, config=ReplicaConfig(replica_fetch_max_bytes=10))
     cluster.elect(1)
     cluster[1].produce("x" * 1_000, acks=1)
     cluster.settle()
@@ -649,7 +649,7 @@ def test_unreachable_leader_of_a_new_epoch_is_tried_again_after_the_backoff(
     diverging.settle()
     assert diverging[2].values() == ["a"]
     diverging.unreachable.clear()
-    diverging.pass_time(diverging.config.fetch_backoff_ms)
+    diverging.pass_time(diverging.config.replica_fetch_backoff_ms)
     assert diverging[2].values() == ["a", "b"]
 
 
@@ -662,7 +662,7 @@ def test_unreachable_leader_is_tried_again_after_the_backoff(cluster: ReplicaClu
     cluster.unreachable.clear()
     cluster.settle()
     assert not produced.is_done
-    cluster.pass_time(cluster.config.fetch_backoff_ms)
+    cluster.pass_time(cluster.config.replica_fetch_backoff_ms)
     assert produced.error is ErrorCode.NONE
 
 
@@ -739,7 +739,7 @@ def test_deletion_is_answered_when_its_partition_is_deleted(cluster: ReplicaClus
     cluster.metadata.partitions.discard(TP)
     cluster.stop_replica(1, delete=True, leader_epoch=-2)
     cluster.unreachable.clear()
-    cluster.pass_time(cluster.config.fetch_backoff_ms)
+    cluster.pass_time(cluster.config.replica_fetch_backoff_ms)
     errors = {topic_partition: answer.error for topic_partition, answer in answers[0].items()}
     assert errors == {TP: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, OTHER: ErrorCode.NONE}
 

@@ -23,7 +23,11 @@ from tests.doubles.scheduling import ManualScheduler
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
 CAROL = KafkaPrincipal("User", "CN=Carol, OU=x/y")
 DAY_MS = 86_400_000
-SETTINGS = TokenSettings(secret_key="s3cret", max_lifetime_ms=7 * DAY_MS, expiry_time_ms=DAY_MS)
+SETTINGS = TokenSettings(
+    delegation_token_secret_key="s3cret",
+    delegation_token_max_lifetime_ms=7 * DAY_MS,
+    delegation_token_expiry_time_ms=DAY_MS,
+)
 
 
 class Bench:
@@ -158,6 +162,6 @@ def test_an_id_that_is_none_opens_nothing(bench: Bench, token_id: str) -> None:
 @pytest.mark.parametrize("name", ["delegation.token.secret.key", "delegation.token.master.key"])
 def test_a_secret_key_under_either_name_enables_tokens(name: str) -> None:
     settings = find_token_settings(BrokerConfig({name: "s3cret"}))
-    assert settings.secret_key == "s3cret"
+    assert settings.delegation_token_secret_key == "s3cret"
     assert "s3cret" not in repr(settings)
     assert find_token_settings(BrokerConfig({})) is None

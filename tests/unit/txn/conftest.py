@@ -128,7 +128,7 @@ class Coordinator(Bench):
         self, config: Any = None, *, leaders: Any = None, blocks: Any = None, **parts: Any
     ) -> None:
         super().__init__(**parts)
-        self.config = config or TxnConfig(num_partitions=1)
+        self.config = config or TxnConfig(transaction_state_log_num_partitions=1)
         self.leaders = leaders or Leaders()
         self.blocks = blocks or Blocks()
         self.service = TxnService(
@@ -140,7 +140,7 @@ class Coordinator(Bench):
         )
 
     def lead(self, epoch: int = 0) -> Any:
-        for partition in range(self.config.num_partitions):
+        for partition in range(self.config.transaction_state_log_num_partitions):
             self.service.coordinator.on_leading(partition, epoch)
         self.loop.run()
         return self

@@ -132,7 +132,9 @@ def test_a_record_that_cannot_be_read_leaves_no_coordinator(
 def test_the_state_topic_decides_which_partition_coordinates_an_id(
     new_coordinator: type[Coordinator],
 ) -> None:
-    coordinator = new_coordinator(TxnConfig(num_partitions=50), elsewhere=range(50))
+    coordinator = new_coordinator(
+        TxnConfig(transaction_state_log_num_partitions=50), elsewhere=range(50)
+    )
     coordinator.service.start(partition_count=3)
     coordinator.service.coordinator.on_leading(coordinator_partition("tx", 3), 0)
     coordinator.loop.run()
@@ -218,9 +220,9 @@ operations = st.one_of(
 @given(st.lists(operations, max_size=25))
 def test_loading_equals_living(new_coordinator: type[Coordinator], script: Any) -> None:
     config = TxnConfig(
-        num_partitions=1,
+        transaction_state_log_num_partitions=1,
         transactional_id_expiration_ms=600_000,
-        remove_expired_interval_ms=100_000,
+        transaction_remove_expired_transaction_cleanup_interval_ms=100_000,
     )
     live = new_coordinator(config).lead()
     live.service.start()

@@ -476,7 +476,9 @@ def test_only_the_last_epoch_of_the_former_producer_id_can_retry_its_end(
 
 @pytest.fixture
 def timed(new_coordinator: type[Coordinator]) -> Coordinator:
-    config = TxnConfig(num_partitions=1, transactional_id_expiration_ms=4 * HOUR_MS)
+    config = TxnConfig(
+        transaction_state_log_num_partitions=1, transactional_id_expiration_ms=4 * HOUR_MS
+    )
     coordinator = new_coordinator(config).lead()
     coordinator.service.start()
     return coordinator
@@ -513,7 +515,9 @@ def test_a_timed_out_producer_that_recovers_takes_the_epoch_of_the_abort(
 def test_a_timed_out_producer_cannot_recover_before_transaction_version_2(
     new_coordinator: type[Coordinator],
 ) -> None:
-    coordinator = new_coordinator(TxnConfig(num_partitions=1, transaction_version=1)).lead()
+    coordinator = new_coordinator(
+        TxnConfig(transaction_state_log_num_partitions=1, transaction_version=1)
+    ).lead()
     coordinator.service.start()
     producer = ongoing(coordinator)
     coordinator.advance(70_000)

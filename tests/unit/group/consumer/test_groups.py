@@ -300,7 +300,7 @@ def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(
     new_coordinator: Callable[..., Coordinator],
 ) -> None:
     def assign(*assignors: Any) -> list[Any]:
-        config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=assignors)
+        config = GroupConfig(offsets_topic_num_partitions=1, group_consumer_assignors=assignors)
         coordinator = new_coordinator(config).lead()
         coordinator.catalog.counts |= {"a": 1, "b": 1}
         members = [Consumer(coordinator, name, topics=("a", "b")) for name in ("m1", "m2")]
@@ -314,7 +314,7 @@ def test_the_first_assignor_of_the_broker_decides_when_no_member_names_one(
 def test_an_assignor_that_the_broker_does_not_offer_is_refused(
     new_coordinator: type[Coordinator],
 ) -> None:
-    config = GroupConfig(offsets_topic_num_partitions=1, consumer_assignors=("uniform",))
+    config = GroupConfig(offsets_topic_num_partitions=1, group_consumer_assignors=("uniform",))
     coordinator = new_coordinator(config).lead()
     refused = Consumer(coordinator, "m1", assignor="range").send()
     assert refused.error is ErrorCode.UNSUPPORTED_ASSIGNOR
@@ -346,7 +346,7 @@ def test_impossible_heartbeats_are_refused(
 
 
 def test_a_full_group_takes_no_more_members(new_coordinator: type[Coordinator]) -> None:
-    config = GroupConfig(offsets_topic_num_partitions=1, consumer_group_max_size=1)
+    config = GroupConfig(offsets_topic_num_partitions=1, group_consumer_max_size=1)
     coordinator = new_coordinator(config).lead()
     first = Consumer(coordinator, "m1").beat()
     assert Consumer(coordinator, "m2").send().error is ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -185,7 +185,7 @@ def topics(coordinator: Coordinator) -> Coordinator:
 
 def with_policy(new_coordinator: type[Coordinator], policy: Any, **settings: Any) -> Any:
     config = GroupConfig(
-        offsets_topic_num_partitions=1, consumer_migration_policy=policy, **settings
+        offsets_topic_num_partitions=1, group_consumer_migration_policy=policy, **settings
     )
     coordinator = new_coordinator(config).lead()
     coordinator.catalog.counts["t"] = 4
@@ -338,7 +338,7 @@ def test_a_group_that_would_be_too_large_is_not_upgraded(
     new_coordinator: type[Coordinator],
 ) -> None:
     policy = MigrationPolicy.BIDIRECTIONAL
-    coordinator = with_policy(new_coordinator, policy, consumer_group_max_size=1)
+    coordinator = with_policy(new_coordinator, policy, group_consumer_max_size=1)
     old = OldMember(coordinator, "old").settle()
     assert NewMember(coordinator, "new").send().error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert old.heartbeat() is ErrorCode.NONE
