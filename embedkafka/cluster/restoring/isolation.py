@@ -7,19 +7,19 @@ groups or transactions may have changed too, and only then it asks for them.
 Owner: the thread of the test.
 Invariants: what was there at `begin` stays, and so does what was broken then. Records and
 partitions that were added to a topic that stays are left, unless the cluster was made with it.
-Not here: emptying a whole cluster (`reset`), earlier states (`snapshot`).
+Not here: what to undo, and in which order (`undoing`), emptying a whole cluster (`reset`), earlier
+states (`snapshot`).
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.cluster.clients.decoding import Decode, decoders_since
 from embedkafka.cluster.reports.description import find_views
 from embedkafka.cluster.resources import NOT_RUNNING
 from embedkafka.cluster.restoring.connections import find_connections, find_left_connected
@@ -29,36 +29,31 @@ from embedkafka.cluster.restoring.coordinated import (
     forget_coordinated,
 )
 from embedkafka.cluster.restoring.other_state import (
-    OtherState,
     find_other_state,
     forget_refusals,
     restore_controller,
     restore_other_state,
 )
-from embedkafka.cluster.restoring.placements import (
-    Placements,
-    placed_among,
-    placements_of,
-    restore_placements,
-)
+from embedkafka.cluster.restoring.placements import placements_of, restore_placements
 from embedkafka.cluster.restoring.removal import removing_topics
 from embedkafka.cluster.restoring.reset import delete_topics
 from embedkafka.cluster.restoring.snapshot import Snapshots
+from embedkafka.cluster.restoring.undoing import (
+    Aspect,
+    Entity,
+    Footprint,
+    Health,
+    Undo,
+    plan,
+    plan_mending,
+)
 from embedkafka.faults.links import LinkFault
 from embedkafka.faults.request_faults import Fault
-from embedkafka.net.socket_server import Connection
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed, EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
-from embedkafka.runtime.topic_names import (
-    GROUP_METADATA_TOPIC,
-    INTERNAL_TOPICS,
-    TRANSACTION_STATE_TOPIC,
-)
-from embedkafka.runtime.values import dataclass, replace
+from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from embedkafka.server.api_table import SERVED
-from embedkafka.server.config.dynamic import TOPICS
-from embedkafka.zk.payloads import TopicAssignment
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.acls import Acl
@@ -73,32 +68,8 @@ _NOT_TRANSACTIONAL: Final = frozenset(ApiKey) - {ApiKey.INIT_PRODUCER_ID}
 
 _SETTLING_S: Final = 10.0
 
-Entity = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footprint:
-    """What there is in a cluster at one moment."""
-
-    topics: Mapping[str, UUID | None]
-    placements: Placements
-    empty: Mapping[str, int]
-    """The topics that the cluster was made with, if they hold no records: how many partitions."""
-    settings: Mapping[Entity, Mapping[str, str]]
-    acls: "frozenset[Acl] | None"
-    """None if the cluster has no authorizer."""
-    coordinated: Coordinated
-    faults: frozenset[Fault | LinkFault]
-    has_disk_faults: bool
-    brokers: frozenset[BrokerId]
-    working: frozenset[BrokerId]
-    """The brokers that run, are not paused and have all their disks."""
-    sides: Collection[frozenset[BrokerId]]
-    is_real_time: bool
-    scratch: frozenset[str]
-    connections: Mapping[str, Connection]
-    decoders: Mapping[str, Decode]
-    other: OtherState
+_BREAKING: Final = {Aspect.NETWORK, Aspect.STALLED_BROKERS, Aspect.DEAD_BROKERS}
+"""After these, coordinators may be others, and know others."""
 
 
 class Isolation:
@@ -159,89 +130,70 @@ class Isolation:
             return self._put_right(before, finds_clients=finds_clients)
 
     def _put_right(self, before: Footprint, *, finds_clients: bool) -> list[str]:
-        was_cut = self._end_faults(before)
-        was_broken = self._mend_brokers(before) | was_cut
-        if was_cut:
-            self._await_membership()
-        self._restore_placements(before)
-        leaks: list[str] = []
-        if was_broken or not self._used_only_topics():
-            leaks = self._forget_coordinated(before)
-        self._restore_settings(before)
-        self._brokers.set_revoked(before.other.revoked)
-        self._remove_brokers(before)  # only now, because they may be coordinators
-        connected = self._left_connected(before) if finds_clients else []
-        self._restore_acls(before)
-        self._delete_topics(before)
-        self._renew_topics(before)
-        restore_controller(self._brokers, before.other)
-        self._restore_leaders(before)
-        if before.is_real_time and not self._is_real_time():
-            self._brokers.clock.reset()
-        restore_other_state(self._brokers, self._snapshots, before.other)
-        for name in self._scratch_names() - before.scratch:
-            self._files.remove_tree(self._scratch / name)
-        self._brokers.decoders.restore(before.decoders)
-        self._brokers.drop_held_requests()  # whose replies were dropped since the faults ended
-        self._brokers.request_log.forget()
-        return leaks + connected
+        brokers = self._brokers
+        brokers.drop_held_requests()
+        health = self._look_at_health()
+        if mending := plan_mending(before, health):
+            self._carry_out(mending)
+            health = self._look_at_health()
+        if _BREAKING & {undo.aspect for undo in mending}:
+            self._coordinated = None
+        now = self._look(health, is_well=before.health.working == before.health.brokers)
+        undos = plan(before, now)
+        leaks = self._carry_out(
+            undo for undo in undos if finds_clients or undo.aspect is not Aspect.CLIENTS
+        )
+        brokers.drop_held_requests()  # whose replies were dropped since the faults ended
+        brokers.request_log.forget()
+        return leaks
 
     def keep(self) -> None:
         """Lets all that came since `begin` stay."""
         self._before = None
 
     def adopt(self, earlier: Footprint) -> None:
-        """Lets what came after `earlier` stay: what made it outlives the test."""
-        before, now = self._before, self.look()
-        if before is None:
-            return
-        new_topics = now.topics.items() - earlier.topics.items()
-        new_settings = {
-            entity: values
-            for entity, values in now.settings.items()
-            if values != earlier.settings.get(entity)
-        }
-        self._before = replace(
-            before,
-            topics={**before.topics, **dict(new_topics)},
-            placements={**now.placements, **before.placements},
-            acls=before.acls if now.acls == earlier.acls else now.acls,
-            settings={**before.settings, **new_settings},
-            coordinated=before.coordinated.with_all_of(
-                now.coordinated.without(earlier.coordinated)
-            ),
-            faults=before.faults | (now.faults - earlier.faults),
-            scratch=before.scratch | (now.scratch - earlier.scratch),
-            connections={
-                **before.connections,
-                **dict(now.connections.items() - earlier.connections.items()),
-            },
-            decoders={
-                **before.decoders,
-                **decoders_since(earlier.decoders, now.decoders),
-            },
-            other=before.other.with_news(earlier.other, now.other),
-        )
+        """Keeps state created since `earlier`; its fixture outlives the test."""
+        if self._before is not None:
+            self._before = self._before.with_news(earlier, self.look())
 
     # -- looking
 
     def look(self) -> Footprint:
         """What there is now."""
+        health = self._look_at_health()
+        return self._look(health, is_well=health.working == health.brokers)
+
+    def _look_at_health(self) -> Health:
         brokers = self._brokers
         topics = brokers.zk.topic_assignments(brokers.zk.topics())
-        return Footprint(
+        return Health(
             topics={name: topic.topic_id for name, topic in topics.items()},
+            deletions=brokers.zk.topic_deletions(),
             placements=placements_of(topics),
+            faults=frozenset(brokers.faults.standing),
+            has_disk_faults=brokers.faults.has_disk_faults,
+            sides=brokers.network.sides,
+            brokers=frozenset(handle.id for handle in brokers.all()),
+            running=frozenset(handle.id for handle in brokers.running()),
+            working=frozenset(
+                handle.id
+                for handle in brokers.running()
+                if handle.has_all_disks and not handle.is_paused
+            ),
+            has_transacted=not brokers.request_log.has_only(_NOT_TRANSACTIONAL),
+        )
+
+    def _look(self, health: Health, *, is_well: bool) -> Footprint:
+        brokers = self._brokers
+        if self._coordinated is None or not self._used_only_topics():
+            self._coordinated = self._ask_coordinators(is_well=is_well)
+        return Footprint(
+            health=health,
             empty=self._empty_topics(),
             settings=brokers.zk.overrides(),
             acls=self._find_acls(),
-            coordinated=self._find_coordinated(),
-            faults=frozenset(brokers.faults.standing),
-            has_disk_faults=brokers.faults.has_disk_faults,
-            brokers=frozenset(handle.id for handle in brokers.all()),
-            working=self._working(),
-            sides=brokers.network.sides,
-            is_real_time=self._is_real_time(),
+            coordinated=self._coordinated,
+            is_real_time=brokers.clock.describe() is None,
             scratch=self._scratch_names(),
             connections=find_connections(brokers),
             decoders=brokers.decoders.all(),
@@ -254,19 +206,6 @@ class Isolation:
             self._brokers.incarnation_count == self._incarnation_count
             and self._brokers.request_log.has_only(_HARMLESS)
         )
-
-    def _has_transacted(self) -> bool:
-        """Whether producers that came since `begin` may have begun transactions."""
-        return not self._brokers.request_log.has_only(_NOT_TRANSACTIONAL)
-
-    def _find_coordinated(self) -> Coordinated:
-        """The groups and transactional ids; as last time, if no request can have changed them."""
-        known = self._coordinated
-        if known is None or not self._used_only_topics():
-            everyone = {handle.id for handle in self._brokers.all()}
-            known = self._ask_coordinators(is_well=self._working() == everyone)
-            self._coordinated = known
-        return known
 
     def _ask_coordinators(self, *, is_well: bool) -> Coordinated:
         """All groups and transactional ids; in a broken cluster, those within reach.
@@ -296,165 +235,79 @@ class Isolation:
 
         return frozenset(Acls(self._brokers).all())
 
-    def _working(self) -> frozenset[BrokerId]:
-        return frozenset(
-            handle.id
-            for handle in self._brokers.running()
-            if handle.has_all_disks and not handle.is_paused
-        )
-
-    def _is_real_time(self) -> bool:
-        return self._brokers.clock.describe() is None
-
     def _scratch_names(self) -> frozenset[str]:
         exists = self._files.exists(self._scratch)
         return frozenset(self._files.names(self._scratch) if exists else ())
 
-    # -- putting right
+    # -- undoing
 
-    def _left_connected(self, before: Footprint) -> list[str]:
-        return find_left_connected(lambda: find_connections(self._brokers), before.connections)
-
-    def _end_faults(self, before: Footprint) -> bool:
-        """Returns whether brokers were cut off from each other."""
-        brokers = self._brokers
-        brokers.drop_held_requests()
-        for fault in brokers.faults.standing:
-            if fault not in before.faults:
-                fault.remove()
-        if brokers.faults.has_disk_faults and not before.has_disk_faults:
-            brokers.faults.heal_disks()
-        was_cut = brokers.network.sides != before.sides
-        if was_cut:
-            brokers.heal()
-        return was_cut
-
-    def _mend_brokers(self, before: Footprint) -> bool:
-        """Brings brokers back; returns whether one was missing or out of reach.
-
-        A broker that the test added is needed if it has replicas of a topic that stays, or may know
-        of transactions there. What need not be kept goes first: a broker starts in a third of the
-        time without it.
-        """
-        brokers = self._brokers
-        topics = self._staying(before)
-        if self._has_transacted():
-            topics |= brokers.zk.topic_assignments([TRANSACTION_STATE_TOPIC])
-        needed = {
-            broker_id
-            for topic in topics.values()
-            for assignment in topic.partitions.values()
-            for broker_id in map(BrokerId, assignment.replicas)
+    def _carry_out(self, undos: Iterable[Undo]) -> list[str]:
+        """Returns what was still in use."""
+        steps: Mapping[Aspect, Callable[[Any], list[str] | None]] = {  # Any: each knows its own
+            Aspect.FAULTS: self._end_faults,
+            Aspect.DISKS: lambda _: self._brokers.faults.heal_disks(),
+            Aspect.NETWORK: lambda _: self._brokers.heal(),
+            Aspect.STALLED_BROKERS: self._brokers.revive,
+            Aspect.DEAD_BROKERS: self._replace_dead,
+            Aspect.MEMBERSHIP: self._await_membership,
+            Aspect.PLACEMENTS: partial(restore_placements, self._brokers),
+            Aspect.COORDINATED: self._forget_coordinated,
+            Aspect.SETTINGS: self._restore_settings,
+            Aspect.LOGINS: self._brokers.set_revoked,
+            Aspect.ADDED_BROKERS: self._remove_brokers,
+            Aspect.CLIENTS: partial(find_left_connected, partial(find_connections, self._brokers)),
+            Aspect.ACLS: self._restore_acls,
+            Aspect.TOPICS: self._delete_topics,
+            Aspect.OWN_TOPICS: self._renew_topics,
+            Aspect.CONTROLLER: partial(restore_controller, self._brokers),
+            Aspect.LEADERS: self._restore_leaders,
+            Aspect.CLOCK: lambda _: self._brokers.clock.reset(),
+            Aspect.OTHER: partial(restore_other_state, self._brokers, self._snapshots),
+            Aspect.SCRATCH: self._clear_scratch,
+            Aspect.DECODERS: self._brokers.decoders.restore,
         }
-        broken = (before.working | (needed - before.brokers)) - self._working()
-        dead = broken - {handle.id for handle in brokers.running()}
-        if broken - dead:
-            brokers.revive(broken - dead)
-        if dead:
-            brokers.bury(dead, self._doomed(before, is_broken=True))
-            if self._working():
-                self._delete_topics(before, is_broken=True)
-            brokers.revive(dead)
-        return bool(broken)
+        return [leak for undo in undos for leak in steps[undo.aspect](undo.what) or ()]
 
-    def _remove_brokers(self, before: Footprint) -> None:
-        """Removes those that the test has added."""
-        added = [handle.id for handle in self._brokers.all() if handle.id not in before.brokers]
-        for broker_id in added:
-            self._brokers.remove(broker_id)
-        if added:
-            self._await_membership()
+    def _end_faults(self, faults: Collection[Fault | LinkFault]) -> None:
+        for fault in faults:
+            fault.remove()
 
-    def _await_membership(self) -> None:
+    def _replace_dead(self, plan: tuple[Collection[BrokerId], Collection[str]]) -> None:
+        dead, doomed = plan
+        self._brokers.bury(dead, doomed)
+        if any(not handle.is_paused and handle.has_all_disks for handle in self._brokers.running()):
+            self._delete_topics(doomed)
+        self._brokers.revive(dead)
+
+    def _await_membership(self, _: object = None) -> None:
         brokers = self._brokers
         brokers.waiting.await_state("all brokers to know each other", brokers.state.membership())
 
-    def _doomed(self, before: Footprint, *, is_broken: bool) -> set[str]:
-        """The topics that the test has made, and those whose deletion is not over.
-
-        Kafka's own stay, because making them takes longer than emptying them, unless they have
-        replicas on a broker that the test added. If a broker must start, which is slower with them,
-        those go that hold nothing.
-        """
-        now = self._brokers.zk.topic_ids()
-        made = {name for name, _ in now.items() - before.topics.items()}
-        deleted = self._brokers.zk.topic_deletions()
-        if is_broken:
-            return (made - INTERNAL_TOPICS) | (self._idle_topics(before) & now.keys()) | deleted
-        return made - (INTERNAL_TOPICS - self._stranded(made, before.brokers)) | deleted
-
-    def _idle_topics(self, before: Footprint) -> set[str]:
-        """Those of Kafka's own topics that hold nothing which must be kept or ended.
-
-        Without its state, a transaction would be open for ever in a topic that stays.
-        """
-        idle = set() if before.coordinated.groups else {GROUP_METADATA_TOPIC}
-        if not before.coordinated.transactions and not self._has_transacted():
-            idle.add(TRANSACTION_STATE_TOPIC)
-        return idle
-
-    def _stranded(self, topics: Collection[str], brokers: Collection[BrokerId]) -> set[str]:
-        """Those of Kafka's own topics that have replicas on other brokers than these."""
-        found = self._brokers.zk.topic_assignments(INTERNAL_TOPICS & set(topics))
-        return {
-            partition.topic
-            for partition, replicas in placements_of(found).items()
-            if not set(replicas) <= set(brokers)
-        }
-
-    def _forget_coordinated(self, before: Footprint) -> list[str]:
+    def _forget_coordinated(self, new: Coordinated) -> list[str]:
         """Returns the groups that had members, and the transactions that were open."""
-        found = self._ask_coordinators(is_well=before.working == before.brokers)
-        new = found.without(before.coordinated)
-        if new.groups or new.transactions:
-            forget_coordinated(self._brokers, new)
-            self._coordinated = None
-        else:
-            self._coordinated = found
+        forget_coordinated(self._brokers, new)
+        self._coordinated = None
         return [
             *(f"group {group} has members" for group in new.stable_groups),
             *(f"transaction {name} is open" for name in new.open_transactions),
         ]
 
-    def _restore_settings(self, before: Footprint) -> None:
-        now, topics = self._brokers.zk.overrides(), self._staying(before)
-        for entity_type, name in now.keys() | before.settings.keys():
-            wanted = before.settings.get((entity_type, name), {})
-            if now.get((entity_type, name), {}) == wanted:
-                continue
-            if entity_type == TOPICS and name not in topics:
-                continue  # it goes, or has gone, with its topic
+    def _restore_settings(self, settings: Mapping[Entity, Mapping[str, str]]) -> None:
+        for (entity_type, name), wanted in settings.items():
             for handle in self._brokers.running():
                 handle.require_broker().config.set_overrides(entity_type, name, wanted)
 
-    def _restore_acls(self, before: Footprint) -> None:
-        if before.acls is not None and before.acls != self._find_acls():
-            from embedkafka.cluster.access.acls import Acls  # most clusters have none
+    def _remove_brokers(self, added: Collection[BrokerId]) -> None:
+        for broker_id in added:
+            self._brokers.remove(broker_id)
+        self._await_membership()
 
-            Acls(self._brokers).replace(before.acls)
+    def _restore_acls(self, acls: "Collection[Acl]") -> None:
+        from embedkafka.cluster.access.acls import Acls  # most clusters have none
 
-    def _restore_placements(self, before: Footprint) -> None:
-        """Brings replicas of topics that stay back to their brokers.
+        Acls(self._brokers).replace(acls)
 
-        Those of partitions that the test has added go to brokers that stay.
-        """
-        wanted = {
-            partition: before.placements.get(partition)
-            or placed_among(before.working, partition, replicas)
-            for partition, replicas in placements_of(self._staying(before)).items()
-        }
-        restore_placements(self._brokers, wanted)
-
-    def _staying(self, before: Footprint) -> dict[str, TopicAssignment]:
-        """The topics that were there before, but not those that are being deleted."""
-        zk = self._brokers.zk
-        topics = zk.topic_assignments(before.topics.keys() - zk.topic_deletions())
-        return {
-            name: topic for name, topic in topics.items() if topic.topic_id == before.topics[name]
-        }
-
-    def _delete_topics(self, before: Footprint, *, is_broken: bool = False) -> None:
-        doomed = self._doomed(before, is_broken=is_broken)
+    def _delete_topics(self, doomed: Collection[str]) -> None:
         if not doomed:
             return
         for name in doomed:
@@ -464,24 +317,17 @@ class Isolation:
         except EmbedKafkaError as error:
             _LOG.warning("topics of the last test could not be deleted: %s", error)
 
-    def _renew_topics(self, before: Footprint) -> None:
+    def _renew_topics(self, names: Collection[str]) -> None:
         """Makes the cluster's own topics as empty as they were."""
-        if not before.empty:
-            return
-        now, empty = self._brokers.zk.topic_ids(), self._empty_topics()
-        renewed = [name for name, count in before.empty.items() if empty.get(name) != count]
-        if renewed:
-            delete_topics(self._brokers, [name for name in renewed if name in now])
-            self._create(renewed)
+        delete_topics(self._brokers, names)
+        self._create(names)
 
-    def _restore_leaders(self, before: Footprint) -> None:
+    def _restore_leaders(self, _: object) -> None:
         """Waits until every replica is in sync, and lets the preferred ones lead.
 
         Leaders stay elsewhere if the test itself has brought back what it broke.
         """
         brokers = self._brokers
-        if before.working != before.brokers:
-            return  # some replicas are where the test found them
         brokers.waiting.await_state(
             "all replicas in sync", brokers.state.nothing_under_replicated()
         )
@@ -493,3 +339,7 @@ class Isolation:
         if displaced:
             brokers.zk.create_preferred_election(displaced)
             brokers.waiting.await_state("the preferred leaders", brokers.state.preferred_lead())
+
+    def _clear_scratch(self, names: Collection[str]) -> None:
+        for name in names:
+            self._files.remove_tree(self._scratch / name)
