@@ -94,8 +94,6 @@ class Served:
     module: str
     for_clients: bool = True
     for_controllers: bool = False
-    is_offered: bool = True
-    """Whether ApiVersions lists it."""
     changes_topics_only: bool = False
     """Whether it changes topics and records alone, or nothing: isolation need not undo more."""
 
@@ -121,11 +119,6 @@ def _client(first: int, last: int, module: str, *, topics_only: bool = False) ->
 
 def _control(first: int, last: int, module: str) -> Served:
     return Served(versions=(first, last), module=module, for_clients=False, for_controllers=True)
-
-
-def _unoffered(first: int, last: int, module: str) -> Served:
-    """Answered, but for clients that ask for it without being offered it."""
-    return Served(versions=(first, last), module=module, is_offered=False)
 
 
 def _both(first: int, last: int, module: str, *, topics_only: bool = False) -> Served:
@@ -184,13 +177,10 @@ SERVED: Final[Mapping[ApiKey, Served]] = {
     ApiKey.UNREGISTER_BROKER: _both(0, 0, "cluster"),
     ApiKey.ADD_RAFT_VOTER: _both(0, 1, "quorum"),
     ApiKey.REMOVE_RAFT_VOTER: _both(0, 0, "quorum"),
-    ApiKey.UPDATE_RAFT_VOTER: _control(0, 0, "quorum"),
     ApiKey.DESCRIBE_CLUSTER: _both(0, 2, "cluster", topics_only=True),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _client(0, 0, "metadata", topics_only=True),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _client(0, 1, "groups"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _client(0, 1, "groups"),
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _unoffered(0, 0, "telemetry"),
-    ApiKey.PUSH_TELEMETRY: _unoffered(0, 0, "telemetry"),
     ApiKey.SASL_HANDSHAKE: _client(0, 1, "sasl"),
     ApiKey.SASL_AUTHENTICATE: _client(0, 2, "sasl"),
     ApiKey.DESCRIBE_ACLS: _client(1, 3, "acls"),

@@ -103,7 +103,6 @@ if TYPE_CHECKING:
     from embedkafka.server.authentication import Authentication
     from embedkafka.server.encryption import Encryption
     from embedkafka.server.meter import Meter
-    from embedkafka.server.telemetry import ClientTelemetry
     from embedkafka.server.txn_verification import TxnVerification
     from embedkafka.txn.service import TxnService
 
@@ -772,17 +771,6 @@ class Broker:
             self.id,
             control_handle=self._control_pool.sink,
             transport=self._transport,
-        )
-
-    @cached_property
-    def telemetry(self) -> "ClientTelemetry":
-        """The clients that ask which metrics to send."""
-        from embedkafka.server.telemetry import ClientTelemetry  # stock clients do not ask
-
-        return ClientTelemetry(
-            self.clock,
-            random.Random(self._rng.getrandbits(64)),
-            max_bytes=self.config.broker.integer("telemetry.max.bytes"),
         )
 
     def _make_tokens(self) -> "DelegationTokens | None":

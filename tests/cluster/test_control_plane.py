@@ -15,7 +15,7 @@ from embedkafka.net.request_channel import Request
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.headers import encode_request_header
-from embedkafka.protocol.messages import brokers, quorum
+from embedkafka.protocol.messages import brokers
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
@@ -80,16 +80,6 @@ REQUESTS: Final[dict[ApiKey, object]] = {
     ),
     ApiKey.CONTROLLED_SHUTDOWN: brokers.ControlledShutdownRequest(
         broker_id=1, broker_epoch=BROKER_EPOCH
-    ),
-    ApiKey.UPDATE_RAFT_VOTER: quorum.UpdateRaftVoterRequest(
-        cluster_id=None,
-        current_leader_epoch=1,
-        voter_id=1,
-        voter_directory_id=ZERO_UUID,
-        listeners=[],
-        k_raft_version_feature=quorum.UpdateRaftVoterRequest.KRaftVersionFeature(
-            min_supported_version=0, max_supported_version=1
-        ),
     ),
 }
 """A request that would do harm, for every API of the control plane that asks for rights."""

@@ -329,7 +329,6 @@ PROBES: Final[Mapping[str, Probe]] = {
     ),
     "request.timeout.ms": read_by(txns, "request.timeout.ms"),
     "socket.listen.backlog.size": lambda broker: broker._server._config.backlog,
-    "telemetry.max.bytes": lambda broker: broker.telemetry.max_bytes,
     "transaction.partition.verification.enable": (
         lambda broker: broker.txn_verification._config.broker[
             "transaction.partition.verification.enable"

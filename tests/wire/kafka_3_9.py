@@ -146,7 +146,6 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "test_a_client_that_breaks_the_protocol_is_not_held[apache-without_a_handshake]",
         ),
         "test_quorum.py": ("test_a_broker_that_never_was_cannot_be_unregistered",),
-        "test_telemetry.py": ("test_metrics_are_checked[apache-0-fields4-87]",),
         "test_topic_refusals.py": (
             "test_a_reassignment_is_answered[apache-0-None-replicas4-False-",  # KIP-860
             "test_a_reassignment_is_answered[apache-0-None-replicas6-False-",

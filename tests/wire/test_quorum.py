@@ -19,7 +19,6 @@ from embedkafka.protocol.messages.quorum import (
     DescribeQuorumRequest,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
-    UpdateRaftVoterRequest,
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
 from tests.wire.clients import Cluster, create_topic
@@ -167,24 +166,6 @@ def test_a_voter_needs_an_id_a_directory_and_an_address(raw: RawClient) -> None:
         assert "Add voter request didn't include" in answer.error_message
 
 
-def test_only_controllers_take_updates_of_voters(raw: RawClient, controller: RawClient) -> None:
-    request = UpdateRaftVoterRequest(
-        cluster_id="other",  # Apache Kafka 4.3 dies of a voter that it does not know
-        current_leader_epoch=describe_quorum(raw).leader_epoch,
-        voter_id=1,
-        voter_directory_id=SOME_DIRECTORY,
-        listeners=ADDRESS,
-        k_raft_version_feature=UpdateRaftVoterRequest.KRaftVersionFeature(
-            min_supported_version=0, max_supported_version=1
-        ),
-    )
-    answer = controller.call(request, 0)
-    assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert answer.current_leader.leader_id == 1
-    with pytest.raises(ConnectionError):
-        raw.call(request, 0)
-
-
 def test_a_broker_that_never_was_cannot_be_unregistered(
     raw: RawClient, controller: RawClient
 ) -> None:
@@ -233,10 +214,8 @@ def test_controllers_list_their_own_apis(raw: RawClient, controller: RawClient) 
         ApiKey.UPDATE_FEATURES,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.UPDATE_RAFT_VOTER,
     }
     assert not offered & {ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.FIND_COORDINATOR}
-    assert ApiKey.UPDATE_RAFT_VOTER not in {api.api_key for api in raw.call(request, 4).api_keys}
 
 
 def test_the_metadata_version_is_a_feature_with_a_range(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.message import message, since, struct, tagged
+from embedkafka.protocol.message import message, since, struct
 from embedkafka.protocol.wire_types import (
     ZERO_UUID,
     Int16,
@@ -142,36 +142,3 @@ class RemoveRaftVoterResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: str | None = None
-
-
-@message(api=ApiKey.UPDATE_RAFT_VOTER, versions=(0, 0), flexible=0)
-class UpdateRaftVoterRequest:
-    """Controller to controller: my addresses and the versions of the protocol that I support."""
-
-    @struct
-    class KRaftVersionFeature:
-        min_supported_version: Int16
-        max_supported_version: Int16
-
-    cluster_id: str | None
-    current_leader_epoch: Int32
-    voter_id: Int32
-    voter_directory_id: UUID
-    listeners: Sequence[ControllerListener]
-    k_raft_version_feature: KRaftVersionFeature
-
-
-@message(api=ApiKey.UPDATE_RAFT_VOTER, versions=(0, 0), flexible=0)
-class UpdateRaftVoterResponse:
-    """Whether the voter was updated, and where the leader is."""
-
-    @struct
-    class CurrentLeader:
-        leader_id: Int32 = -1
-        leader_epoch: Int32 = -1
-        host: str = ""
-        port: Int32 = 0
-
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    current_leader: CurrentLeader = tagged(0, since=0, default=CurrentLeader())

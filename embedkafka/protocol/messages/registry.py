@@ -85,11 +85,6 @@ FAMILIES: Final[Mapping[str, tuple[ApiKey, ...]]] = {
         ApiKey.UNREGISTER_BROKER,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.UPDATE_RAFT_VOTER,
-    ),
-    "telemetry": (
-        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-        ApiKey.PUSH_TELEMETRY,
     ),
     "brokers": (
         ApiKey.LEADER_AND_ISR,

@@ -425,8 +425,6 @@ _KEYS: Final = (
         doc="The password of a PKCS12 file."),
     string_key("ssl.truststore.type", "JKS", update=PER_BROKER, doc="PEM or PKCS12."),
     string_key("super.users", "", doc="Principals that may do everything, as User:alice;User:bob."),
-    int_key("telemetry.max.bytes", 1_048_576, at_least(1),
-        doc="The most metrics that a client may send at once."),
     int_key("transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, at_least(1),
         doc="How often the broker aborts transactions that have timed out."),
     int_key("transaction.max.timeout.ms", 900_000, at_least(1),

@@ -1,7 +1,7 @@
 """Subscriptions to clients' metrics (KIP-714): their settings.
 
 As in Kafka without a plug-in that receives metrics, the broker does not offer the requests with
-which clients send them (`server.telemetry`).
+which clients send them.
 """
 
 import re

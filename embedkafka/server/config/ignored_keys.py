@@ -480,6 +480,10 @@ _WARNED: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         _unlisted("group.streams."),
         _unlisted("share."),
     ),
+    "clients are not asked for their metrics": (
+        int_key("telemetry.max.bytes", 1_048_576, at_least(1),
+            doc="The most metrics that a client may send at once."),
+    ),
     "two-phase commit is not supported": (
         boolean_key("transaction.two.phase.commit.enable", False,
             doc="Whether transactions may wait for another system."),

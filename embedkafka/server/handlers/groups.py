@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _IN_ZOOKEEPER = 0
 _FIRST_BATCHED = 4
-_FIRST_WITH_SHARE_KEYS = 6
 _FIRST_BY_TOPIC_ID = 10
 _CREATION_WAIT_MS = 2_000
 
@@ -550,10 +549,6 @@ def delete_groups(
     return LATER
 
 
-def _is_share_key(check: "Checks", request: FindCoordinatorRequest) -> bool:
-    return request.key_type == _SHARE and check.context.version >= _FIRST_WITH_SHARE_KEYS
-
-
 def _is_alone(check: "Checks", request: object) -> bool:
     return check.context.version < _FIRST_BATCHED
 
@@ -582,13 +577,6 @@ APIS: Final[Mapping[ApiKey, Api]] = {
         [
             *_to_find(ResourceType.GROUP, "for groups"),
             *_to_find(ResourceType.TRANSACTIONAL_ID, "for transactions"),
-            Need(
-                AclOperation.CLUSTER_ACTION,
-                ResourceType.CLUSTER,
-                "for the state of share groups, which brokers ask for",
-                when=_is_share_key,
-                says=MEANING,
-            ),
         ],
     ),
     ApiKey.JOIN_GROUP: Api(join_group, [_READ_GROUP]),

@@ -84,7 +84,7 @@ def _api_versions(error: ErrorCode, *, at_controller: bool = False) -> ApiVersio
                 api_key=key, min_version=api.versions[0], max_version=api.versions[1]
             )
             for key, api in rows
-            if api.is_offered and api.is_served(control_plane=at_controller)
+            if api.is_served(control_plane=at_controller)
         ],
     )
 

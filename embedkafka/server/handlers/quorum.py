@@ -21,8 +21,6 @@ from embedkafka.protocol.messages.quorum import (
     DescribeQuorumResponse,
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
-    UpdateRaftVoterRequest,
-    UpdateRaftVoterResponse,
     VoterState,
 )
 from embedkafka.protocol.wire_types import ZERO_UUID
@@ -149,28 +147,6 @@ def remove_raft_voter(
         return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
 
 
-def update_raft_voter(
-    broker: "Broker", request: UpdateRaftVoterRequest, context: "RequestContext"
-) -> UpdateRaftVoterResponse:
-    """Refuses, like a quorum whose `kraft.version` is 0 (UNSUPPORTED_VERSION)."""
-    error = ErrorCode.UNSUPPORTED_VERSION
-    try:
-        _check_cluster(broker, request.cluster_id)
-    except ApiError as found:
-        error = found.code
-    leader = broker.metadata.snapshot.controller_id
-    endpoint = broker.metadata.snapshot.find_endpoint(leader, context.listener)
-    return UpdateRaftVoterResponse(
-        error_code=error,
-        current_leader=UpdateRaftVoterResponse.CurrentLeader(
-            leader_id=leader,
-            leader_epoch=broker.zk.controller_epoch()[0],
-            host=endpoint.host if endpoint else "",
-            port=endpoint.port if endpoint else 0,
-        ),
-    )
-
-
 def _check_cluster(broker: "Broker", cluster_id: str | None) -> None:
     if cluster_id not in (None, broker.cluster_id):
         raise ApiError(
@@ -202,14 +178,4 @@ APIS: Final[Mapping[ApiKey, Api]] = {
     ),
     ApiKey.ADD_RAFT_VOTER: Api(add_raft_voter, [_ALTER]),
     ApiKey.REMOVE_RAFT_VOTER: Api(remove_raft_voter, [_ALTER]),
-    ApiKey.UPDATE_RAFT_VOTER: Api(
-        update_raft_voter,
-        [
-            Need(
-                AclOperation.CLUSTER_ACTION,
-                ResourceType.CLUSTER,
-                "on the control plane, for brokers only",
-            )
-        ],
-    ),
 }

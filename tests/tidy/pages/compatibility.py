@@ -49,7 +49,6 @@ def _row(key: ApiKey) -> str:
     api = SERVED[key]
     summary = (load_api(key).handler.__doc__ or "").strip().splitlines()[0]
     plane = " (between brokers)" if not api.for_clients else ""
-    plane += "" if api.is_offered else " (not offered)"
     cells = (key.value, api_name(key) + plane, _span(api.versions), _declared(key), summary)
     return "| " + " | ".join(map(str, cells)) + " |\n"
 

@@ -337,9 +337,6 @@ GROUPS: Final[Mapping[str, Call]] = {
     "coordinators of transactions": call(
         ApiKey.FIND_COORDINATOR, range(4, 7), key_type=1, coordinator_keys=[TXN, HIDDEN_TXN, ""]
     ),
-    "coordinators of shares": call(
-        ApiKey.FIND_COORDINATOR, range(6, 7), key_type=2, coordinator_keys=["a:b:0"]
-    ),
     "coordinators of nothing": call(
         ApiKey.FIND_COORDINATOR, range(4, 7), key_type=9, coordinator_keys=[GROUP]
     ),
