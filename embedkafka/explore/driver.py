@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from embedkafka.explore.batch_functions import BatchFunctions
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, EmbedKafkaError
@@ -53,6 +54,7 @@ class Driver:
     """Starts the job when a batch is due, lets its queries take what is there, and stops them."""
 
     def __init__(self, spark: "SparkSession", job: Job, *, timeout_s: float) -> None:
+        self.functions = BatchFunctions()
         self._spark = spark
         self._job = job
         self._timeout_s = timeout_s
@@ -110,7 +112,7 @@ class Driver:
     def _start(self, options: Options) -> None:
         before = {query.id for query in self._spark.streams.active}
         try:
-            with _failing():
+            with _failing(), self.functions.wrapped():
                 started = self._job(self._spark, options)
                 self._script = started if isinstance(started, RunningScript) else None
                 self._queries = _listed(started)

@@ -7,7 +7,9 @@ from typing import Final
 from embedkafka.explore.schedule import (
     Arrival,
     Crash,
+    CrashInside,
     Event,
+    FailWrite,
     Grow,
     KillJvm,
     KillLeader,
@@ -26,6 +28,8 @@ from embedkafka.runtime.values import dataclass
 _KINDS: Final[Mapping[type[Event], StepKind]] = {
     Take: StepKind.BATCHES,
     Crash: StepKind.CRASH,
+    CrashInside: StepKind.INSIDE,
+    FailWrite: StepKind.WRITE,
     Restart: StepKind.RESTART,
     Limit: StepKind.LIMIT,
     Resend: StepKind.RESEND,

@@ -12,10 +12,13 @@ from itertools import count
 from random import Random
 from typing import Final
 
+from embedkafka.explore.places import in_turn
 from embedkafka.explore.schedule import (
     Arrival,
     Crash,
+    CrashInside,
     Event,
+    FailWrite,
     Grow,
     KillJvm,
     KillLeader,
@@ -37,11 +40,12 @@ _MOST_CUTS: Final = 4
 _MOST_OTHERS: Final = 2
 _MOST_LIMITED_BATCHES: Final = 5
 _MOST_STRAGGLERS: Final = 3
+_MOST_STRIKES: Final = 3
 _DRAWS_OF_ONE_KIND: Final = 100
 _DRAWS_OF_ONE_NUMBER: Final = 1000
 """So many that none is left when they find nothing new: only a few records have few schedules."""
 
-_STARTS: Final = (Restart, Crash, KillJvm, Limit)
+_STARTS: Final = (Restart, Crash, CrashInside, FailWrite, KillJvm, Limit)
 """Events after which the queries start from their checkpoints."""
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
@@ -96,6 +100,9 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
         moments = list(Moment)
         events.append(_somewhere(rng, arrivals, KillJvm(moment=moments[turn % len(moments)])))
     for kind in kinds:
+        if strikes := _strikes(terms, kind, turn if kind is kinds[0] else rng.randrange(100)):
+            some = strikes if kind is kinds[0] else [rng.choice(strikes)]
+            events += [_somewhere(rng, arrivals, each) for each in some]
         if (draw := _DRAWS.get(kind)) is not None:
             drawn = draw(rng, terms, arrivals)
             if kind is StepKind.CRASH and terms.has_watermark:  # both batches, in turn
@@ -107,6 +114,20 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
     schedule = Schedule(arrivals=arrivals).having(list(dict.fromkeys(events)))
     waits = terms.has_watermark and len(terms.sizes) > 1 and StepKind.ORDER in terms.kinds
     return _closed(schedule) if waits else schedule
+
+
+def _strikes(terms: Terms, kind: StepKind, turn: int) -> list[Event]:
+    """What happens in `foreachBatch` when a kind has its turn: the first places first."""
+    if kind is StepKind.INSIDE:
+        chosen = in_turn(terms.places, turn, _MOST_STRIKES)
+        return [CrashInside(place=terms.places[index]) for index in chosen]
+    if kind is StepKind.WRITE:  # each fails both ways before the next ones do
+        way, has_written = divmod(turn, 2)
+        chosen = in_turn(terms.writes, way, _MOST_STRIKES)
+        return [
+            FailWrite(write=terms.writes[index], has_written=bool(has_written)) for index in chosen
+        ]
+    return []
 
 
 def _closed(schedule: Schedule) -> Schedule:

@@ -15,6 +15,7 @@ from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.outputs import AllRecords, Output
 from embedkafka.explore.provenance import only_proven
 from embedkafka.explore.refutation import (
+    FAILED_WRITE,
     Evidence,
     Refuted,
     indented,
@@ -22,7 +23,15 @@ from embedkafka.explore.refutation import (
     vary_by_themselves,
 )
 from embedkafka.explore.runner import Ran, Runner
-from embedkafka.explore.schedule import Arrival, Crash, KillJvm, Schedule, plain
+from embedkafka.explore.schedule import (
+    Arrival,
+    Crash,
+    CrashInside,
+    FailWrite,
+    KillJvm,
+    Schedule,
+    plain,
+)
 from embedkafka.explore.seeds import Seed
 from embedkafka.explore.steady_keys import steady_keys
 from embedkafka.explore.varying import varying_fields
@@ -39,6 +48,8 @@ from embedkafka.runtime.failures import AwaitTimeout
 Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
 """A function of the outputs and of the inputs, each by name. Any: records and rows have no type."""
 
+_REPEATING: Final = (Crash, CrashInside, FailWrite, KillJvm)
+"""Events after which a batch runs again."""
 _SHOWN: Final = 1000
 _SHOWN_RECORDS: Final = 10
 
@@ -153,10 +164,12 @@ class Judge:
         )
 
     def _hint(self, schedule: Schedule, found: Sequence[Difference]) -> str:
-        """What Spark promises of a topic that a crash has doubled."""
+        """What Spark promises of a topic that a crash has doubled, or what the author may mean."""
         doubled = {each.output for each in found if each.refutation is Refutation.DOUBLED}
         topics = [name for name in doubled if isinstance(self._outputs[name], AllRecords)]
-        return repeats_a_batch(topics) if topics and schedule.uses(Crash, KillJvm) else ""
+        if topics and schedule.uses(*_REPEATING):
+            return repeats_a_batch(topics)
+        return FAILED_WRITE if schedule.uses(FailWrite) else ""
 
     def votes(self, others: Iterable[Schedule]) -> str:
         """Which result most schedules give, after these others; an invariant needs no votes."""

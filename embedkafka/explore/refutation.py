@@ -1,10 +1,16 @@
 """`Refuted`, and its message: the words about a job that is wrong. Pure."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from embedkafka.explore.schedule import Schedule
 from embedkafka.explore.shrink import Shrunk
 from embedkafka.runtime.values import dataclass, field
+
+FAILED_WRITE: Final = (
+    "A call that writes raised once. If the job means to go on without what it cannot write, leave "
+    'this kind of step out: without=["write"].'
+)
 
 
 class Refuted(AssertionError):

@@ -20,11 +20,15 @@ from embedkafka.explore.checkpoints import (
 from embedkafka.explore.driver import Driver, Job
 from embedkafka.explore.driver_process import DriverProcess, PackedJob
 from embedkafka.explore.inputs import Feed
+from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.explore.outputs import Output
+from embedkafka.explore.places import NOTHING_PASSED, Passed
 from embedkafka.explore.schedule import (
     Arrival,
     Crash,
+    CrashInside,
+    FailWrite,
     Grow,
     KillJvm,
     KillLeader,
@@ -73,6 +77,8 @@ class Ran:
     """With which watermark the last batch of each query ran, by its checkpoint."""
     crashes_with_data: int = 0
     """How many crashes made a batch with records run again."""
+    passed: Passed = NOTHING_PASSED
+    """What the functions for `foreachBatch` did, if the schedule has no events."""
 
 
 class Runner:
@@ -122,6 +128,8 @@ class Runner:
                 partitions=self._partitions(),
                 replicas=replicas,
             )
+            if not schedule.events:
+                driver.functions.note()
             try:
                 run.carry_out(schedule.steps())
                 driver.stop()
@@ -187,6 +195,7 @@ class Runner:
                 for each in checkpoints
             },
             crashes_with_data=run.crashes_with_data,
+            passed=run.passed,
         )
 
 
@@ -218,9 +227,13 @@ class _Run:
         self._dead: int | None = None
         self._faults: list[tuple[int, Fault]] = []
 
+    @property
+    def passed(self) -> Passed:
+        return self._driver.functions.passed
+
     def carry_out(self, steps: Sequence[Step]) -> None:
         for index, step in stops_first(steps):
-            if (note := self._do(index, step)) is not None:
+            if note := self._do(index, step):
                 self.notes[index] = note
 
     def mend(self) -> None:
@@ -250,6 +263,8 @@ class _Run:
                 self._options = self._options.limited(step.records)
             case Crash():
                 return self._crash(step)
+            case CrashInside() | FailWrite():
+                return self._strike(step)
             case KillJvm():
                 self._driver.stop()
                 return self._process(self._options, step.moment).await_death()
@@ -303,6 +318,17 @@ class _Run:
         ]
         return f"{', '.join(texts) or 'no batch'} runs again"
 
+    def _strike(self, step: CrashInside | FailWrite) -> str:
+        with self._driver.functions.striking(step) as strike:
+            try:
+                self._driver.take(self._options)
+            except JobFailed:
+                if not strike.has_hit:
+                    raise
+        self._driver.stop()
+        self.mend()
+        return "" if strike.has_hit else "it did not come there"
+
     def _grow(self, source: str) -> str:
         self._take()
         self._partitions[source] += 1
@@ -353,7 +379,7 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
             # What waits is for the driver that dies.
             ordered.insert(since_take, (index, Restart()))
         ordered.append((index, step))
-        if isinstance(step, Take | Crash | KillJvm | Grow):
+        if isinstance(step, Take | Crash | CrashInside | FailWrite | KillJvm | Grow):
             since_take = len(ordered)
     return ordered
 

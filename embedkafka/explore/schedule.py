@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import accumulate, compress, groupby
 
+from embedkafka.explore.places import Place, SinkCall
 from embedkafka.runtime.values import NamedTuple, dataclass, replace
 
 
@@ -60,6 +61,35 @@ class Crash:
         return (
             "the queries take what is there; the driver dies after the sink's write and before the "
             f"commit of the last batch{which}, and starts again"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashInside:
+    """The driver dies in the middle of the author's function for `foreachBatch`."""
+
+    place: Place
+
+    def __str__(self) -> str:
+        return (
+            "the queries take what is there; the driver dies in foreachBatch, before "
+            f"{self.place}, and starts again"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailWrite:
+    """A call in `foreachBatch` that writes raises once, as if its database were away."""
+
+    write: SinkCall
+    has_written: bool = False
+    """Whether it has written before it raises: only the reply was lost."""
+
+    def __str__(self) -> str:
+        how = "raises once, after it has written," if self.has_written else "raises once,"
+        return (
+            f"the queries take what is there; {self.write.name} {how} in {self.write.place}; then "
+            "the queries start again"
         )
 
 
@@ -141,7 +171,18 @@ class Grow:
 
 
 Event = (
-    Take | Limit | Restart | Crash | KillJvm | Resend | LoseReply | MoveLeaders | KillLeader | Grow
+    Take
+    | Limit
+    | Restart
+    | Crash
+    | CrashInside
+    | FailWrite
+    | KillJvm
+    | Resend
+    | LoseReply
+    | MoveLeaders
+    | KillLeader
+    | Grow
 )
 
 

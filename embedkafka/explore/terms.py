@@ -6,6 +6,7 @@ from typing import Final
 
 from embedkafka.explore.inputs import Feed
 from embedkafka.explore.outputs import Output
+from embedkafka.explore.places import NOTHING_PASSED, Passed, Place, SinkCall, kill_places
 from embedkafka.explore.schedule import Arrival
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
@@ -18,11 +19,13 @@ class StepKind(Enum):
 
     BATCHES = "batches"
     CRASH = "crash"
+    INSIDE = "inside"
+    WRITE = "write"
+    RESEND = "resend"
     ORDER = "order"
     LATE = "late"
     RESTART = "restart"
     LIMIT = "limit"
-    RESEND = "resend"
     REPLY = "reply"
     GROW = "grow"
     MOVE = "move"
@@ -30,6 +33,7 @@ class StepKind(Enum):
     JVM = "jvm"
 
 
+_NO_WRITER: Final = "foreachBatch calls no writer that explore knows"
 _RESTARTS: Final = frozenset({StepKind.RESTART, StepKind.CRASH})
 
 
@@ -60,6 +64,10 @@ class Terms:
     resends: tuple[str, ...]
     replies: tuple[tuple[str, str], ...]
     """Topics, each with the API whose replies may be lost."""
+    places: tuple[Place, ...]
+    """Where a driver may die in `foreachBatch`."""
+    writes: tuple[SinkCall, ...]
+    """What may fail in `foreachBatch`."""
     has_watermark: bool
     kinds: tuple[StepKind, ...]
     impossible: Mapping[StepKind, str]
@@ -75,10 +83,12 @@ def terms_of(
     has_watermark: bool,
     brokers: int,
     kill_jvm: bool = False,
+    passed: Passed = NOTHING_PASSED,
 ) -> Terms:
     """What schedules may do to a job whose plain run had a checkpoint or a watermark, or had none.
 
-    `brokers` is how many of them a schedule can break: none of an external cluster.
+    `brokers` is how many of them a schedule can break: none of an external cluster. `passed` is
+    what the job's functions for `foreachBatch` did in the plain run.
 
     Raises:
         ConfigError: the job keeps its checkpoint elsewhere, or none, though its sinks allow one.
@@ -99,14 +109,18 @@ def terms_of(
     no_restart = "" if has_checkpoint else "no checkpoint"
     if not can_restart:
         no_restart = "an output in memory does not survive it"
+    places = kill_places(passed)
+    no_function = no_restart or ("" if passed.functions else "no query has foreachBatch")
     obstacles = {
         StepKind.BATCHES: few_records,
         StepKind.CRASH: no_restart,
+        StepKind.INSIDE: no_function or ("" if places else "foreachBatch has one line"),
+        StepKind.WRITE: no_function or ("" if passed.writes else _NO_WRITER),
+        StepKind.RESEND: "" if resends else "no input has resends=True",
         StepKind.ORDER: "" if len(lanes) > 1 else "all records keep their order",
         StepKind.LATE: "" if stragglers else _why_none_is_late(timed),
         StepKind.RESTART: no_restart,
         StepKind.LIMIT: few_records or _why_none_is_limited(feeds, has_watermark=has_watermark),
-        StepKind.RESEND: "" if resends else "no input has resends=True",
         StepKind.REPLY: "" if brokers else "the cluster is not embedded",
         StepKind.GROW: few_records,
         StepKind.MOVE: _why_none_goes(brokers),
@@ -125,6 +139,8 @@ def terms_of(
             *((name, _FETCH) for name in feeds),
             *((name, _PRODUCE) for name, output in outputs.items() if output.partitions),
         ),
+        places=places,
+        writes=passed.writes,
         has_watermark=has_watermark,
         kinds=tuple(kind for kind, why in obstacles.items() if not why and kind not in left_out),
         impossible={kind: why for kind, why in obstacles.items() if why and kind not in left_out},

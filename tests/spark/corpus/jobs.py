@@ -3,6 +3,8 @@
 A pair's methods return the arguments of `explore`; a new pair is made for each exploration.
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -176,10 +178,85 @@ class OnceIntoLedger:
         self._batches.append((number, [row.asDict() for row in batch.collect()]))
 
 
+class MarkedBeforeRows:
+    """Notes a batch as done, then appends its rows: a driver that dies in between loses them."""
+
+    says = "lost"
+
+    def __init__(self) -> None:
+        self._done: set[int] = set()
+        self._rows: list[dict[str, Any]] = []
+
+    def wrong(self) -> Given:
+        return {
+            "job": lambda spark, options: self._start(spark, options, self._mark_and_append),
+            "inputs": {"in": list("abcd")},
+            "outputs": {"rows": lambda spark: self._rows},
+            "reset": lambda: (self._done.clear(), self._rows.clear()),
+        }
+
+    def right(self) -> Given:
+        """Both at once."""
+        return {
+            **self.wrong(),
+            "job": lambda spark, options: self._start(spark, options, self._append_and_mark),
+        }
+
+    def _start(
+        self, spark: SparkSession, options: Options, write: Callable[[DataFrame, int], None]
+    ) -> StreamingQuery:
+        return start(lines(spark, options, "in").writeStream.foreachBatch(write), options)
+
+    def _mark_and_append(self, batch: DataFrame, number: int) -> None:
+        if number not in self._done:
+            self._done.add(number)
+            rows = [row.asDict() for row in batch.collect()]
+            self._rows.extend(rows)
+
+    def _append_and_mark(self, batch: DataFrame, number: int) -> None:
+        rows = [row.asDict() for row in batch.collect()]
+        if number not in self._done:
+            self._rows, self._done = [*self._rows, *rows], {*self._done, number}
+
+
+class SwallowedFailure:
+    """Logs that a write has failed, and goes on with the next batch."""
+
+    says = "lost"
+
+    def wrong(self) -> Given:
+        return {
+            "job": lambda spark, options: self._start(spark, options, OSError, Exception),
+            "inputs": {"in": list("abcd")},
+            "outputs": {"out": self._written},
+        }
+
+    def right(self) -> Given:
+        """It lets the query fail, which starts again."""
+        return {**self.wrong(), "job": lambda spark, options: self._start(spark, options, OSError)}
+
+    def _start(
+        self, spark: SparkSession, options: Options, *caught: type[Exception]
+    ) -> StreamingQuery:
+        def write(batch: DataFrame, number: int) -> None:
+            try:
+                batch.write.mode("overwrite").parquet(options.path(f"out/batch={number}"))
+            except caught as error:
+                print(f"batch {number} failed: {error}")
+
+        return start(lines(spark, options, "in").writeStream.foreachBatch(write), options)
+
+    def _written(self, spark: SparkSession, options: Options) -> Any:
+        found = Path(options.path("out"))
+        return spark.read.parquet(str(found)).select("value") if found.exists() else []
+
+
 PAIRS: Final[list[type[Pair]]] = [
     TimeOfProcessing,
     CopiesIntoTopic,
     UpdatesWithoutKey,
     ClicksOfImpressions,
     OnceIntoLedger,
+    MarkedBeforeRows,
+    SwallowedFailure,
 ]

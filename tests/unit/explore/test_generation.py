@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from embedkafka.explore.generation import draw_schedules
 from embedkafka.explore.inputs import Input, read_inputs
 from embedkafka.explore.outputs import all_records, table
+from embedkafka.explore.places import NOTHING_PASSED, Passed, Place, SinkCall
 from embedkafka.explore.schedule import (
     Arrival,
     Crash,
+    CrashInside,
+    FailWrite,
     Grow,
     KillJvm,
     KillLeader,
@@ -43,6 +46,7 @@ def terms(
     has_watermark: bool = False,
     brokers: int = 3,
     kill_jvm: bool = False,
+    passed: Passed = NOTHING_PASSED,
 ) -> Terms:
     return terms_of(
         read_inputs(inputs, seed=0),
@@ -52,6 +56,7 @@ def terms(
         has_watermark=has_watermark,
         brokers=brokers,
         kill_jvm=kill_jvm,
+        passed=passed,
     )
 
 
@@ -334,6 +339,39 @@ def test_a_jvm_dies_at_every_moment_in_turn_whatever_the_seed() -> None:
         assert drawn_moments == list(Moment)
 
 
+PLACES = tuple(Place(file="job.py", line=line) for line in range(2, 7))
+PASSED = Passed(
+    functions=1, lines=PLACES, writes=(SinkCall(name="DataFrameWriter.save", place=PLACES[2]),)
+)
+
+
+def test_a_driver_dies_at_every_place_in_turn_at_the_lines_that_write_first() -> None:
+    led = terms(passed=PASSED, left_out=only(StepKind.INSIDE))
+    for seed in range(5):
+        dying = [
+            {placed.event.place for placed in each.events if isinstance(placed.event, CrashInside)}
+            for each in drawn(led, 3, seed)
+        ]
+        assert dying == [{PLACES[2], PLACES[0], PLACES[1]}, {PLACES[3], PLACES[4]}]
+
+
+def test_a_write_fails_before_and_after_it_has_written_in_turn() -> None:
+    led = terms(passed=PASSED, left_out=only(StepKind.WRITE))
+    failing = [
+        [placed.event.has_written for placed in each.events if isinstance(placed.event, FailWrite)]
+        for each in drawn(led, 3)
+    ]
+    assert failing == [[False], [True]]
+
+
+def test_what_happens_inside_a_function_goes_with_other_kinds_too() -> None:
+    schedules = drawn(terms(passed=PASSED))
+    assert any(each.uses(CrashInside) and each.uses(Restart) for each in schedules)
+    few = Passed(functions=1)
+    assert terms(passed=few).impossible[StepKind.INSIDE] == "foreachBatch has one line"
+    assert terms(passed=few).impossible[StepKind.WRITE].startswith("foreachBatch calls no writer")
+
+
 def test_kinds_that_are_left_out_do_not_occur() -> None:
     left_out = frozenset({StepKind.CRASH, StepKind.KILL})
     assert not any(schedule.uses(Crash, KillLeader) for schedule in drawn(terms(left_out=left_out)))
@@ -353,6 +391,8 @@ def test_kinds_that_are_impossible_say_why() -> None:
     found = terms({"orders": ["1"]}, left_out=frozenset({StepKind.GROW}), brokers=1)
     assert {kind.value: why for kind, why in found.impossible.items()} == {
         "batches": "fewer than two records",
+        "inside": "no query has foreachBatch",
+        "write": "no query has foreachBatch",
         "order": "all records keep their order",
         "late": "no input has lateness_s",
         "limit": "fewer than two records",
