@@ -41,6 +41,7 @@ _MOST_OTHERS: Final = 2
 _MOST_LIMITED_BATCHES: Final = 5
 _MOST_STRAGGLERS: Final = 3
 _MOST_STRIKES: Final = 3
+_MOST_COPIES: Final = 4
 _DRAWS_OF_ONE_KIND: Final = 100
 _DRAWS_OF_ONE_NUMBER: Final = 1000
 """So many that none is left when they find nothing new: only a few records have few schedules."""
@@ -103,7 +104,9 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
         if strikes := _strikes(terms, kind, turn if kind is kinds[0] else rng.randrange(100)):
             some = strikes if kind is kinds[0] else [rng.choice(strikes)]
             events += [_somewhere(rng, arrivals, each) for each in some]
-        if (draw := _DRAWS.get(kind)) is not None:
+        if kind is StepKind.RESEND and kind is kinds[0]:
+            events += _copies(rng, terms, arrivals, turn)
+        elif (draw := _DRAWS.get(kind)) is not None:
             drawn = draw(rng, terms, arrivals)
             if kind is StepKind.CRASH and terms.has_watermark:  # both batches, in turn
                 is_before = turn % 2 == 0 if kind is kinds[0] else rng.random() < 0.5
@@ -128,6 +131,30 @@ def _strikes(terms: Terms, kind: StepKind, turn: int) -> list[Event]:
             FailWrite(write=terms.writes[index], has_written=bool(has_written)) for index in chosen
         ]
     return []
+
+
+def _copies(rng: Random, terms: Terms, arrivals: Sequence[Arrival], turn: int) -> Iterator[Placed]:
+    """Records that come again in a later batch: an old one, and the last few of an input, in turn.
+
+    The old one comes after the newest of its key, as from a producer's late retry. The last few are
+    what a connector sends that restarts from an earlier position.
+    """
+    if turn % 2 == 0 and terms.outdated:
+        old, newest = rng.choice(terms.outdated)
+        place, copies = arrivals.index(newest), [old]
+    else:
+        place = rng.choice(_resendable(terms, arrivals))
+        source = arrivals[place].source
+        sent = [each for each in arrivals[: place + 1] if each.source == source]
+        copies = sent[-rng.randint(1 if turn % 2 == 0 else 2, _MOST_COPIES) :]
+    if StepKind.BATCHES in terms.kinds:
+        yield Placed(position=place + 1, event=Take())
+    for copy in copies:
+        yield Placed(position=place + 1, event=Resend(arrival=copy))
+
+
+def _resendable(terms: Terms, arrivals: Sequence[Arrival]) -> list[int]:
+    return [place for place, arrival in enumerate(arrivals) if arrival.source in terms.resends]
 
 
 def _closed(schedule: Schedule) -> Schedule:
@@ -277,8 +304,7 @@ def _limit(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
 
 
 def _resend(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
-    places = [place for place, arrival in enumerate(arrivals) if arrival.source in terms.resends]
-    place = rng.choice(places)
+    place = rng.choice(_resendable(terms, arrivals))
     return Placed(position=place + 1, event=Resend(arrival=arrivals[place]))
 
 

@@ -41,7 +41,8 @@ class Input:
             seconds of event time: at most the delay of the job's watermark. It needs `event_time`.
         partitions: how many partitions the topic has. Records without a key take them in turn, and
             keep no order across them.
-        resends: whether the producer may write a record twice: it retries and is not idempotent.
+        resends: whether the producer may write a record twice, also after newer ones of its key: it
+            retries and is not idempotent, or it restarts from an earlier position.
         decode: decodes records that are bytes, for the names of fields and for messages; as for
             `kafka.topic`.
     """

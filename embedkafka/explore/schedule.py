@@ -117,12 +117,12 @@ class KillJvm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resend:
-    """A producer that is not idempotent writes a record a second time."""
+    """A producer writes a record again: it retries, or restarts from an earlier position."""
 
     arrival: Arrival
 
     def __str__(self) -> str:
-        return f"{_numbers([self.arrival])} arrives again, from a producer's retry"
+        return f"{_numbers([self.arrival])} arrives again, from a producer that retries or restarts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,8 @@ class Terms:
     updates: tuple[Pair, ...]
     """Of each input whose keys repeat, two records of one key, one right after the other."""
     resends: tuple[str, ...]
+    outdated: tuple[Pair, ...]
+    """Records that may arrive again, each with the newest of its key, which is another."""
     replies: tuple[tuple[str, str], ...]
     """Topics, each with the API whose replies may be lost."""
     places: tuple[Place, ...]
@@ -135,6 +137,7 @@ def terms_of(
         stragglers=tuple(stragglers),
         updates=tuple(pair for name, feed in feeds.items() for pair in _updates(name, feed)),
         resends=resends,
+        outdated=tuple(pair for name in resends for pair in _outdated(name, feeds[name])),
         replies=(
             *((name, _FETCH) for name in feeds),
             *((name, _PRODUCE) for name, output in outputs.items() if output.partitions),
@@ -193,6 +196,15 @@ def _updates(name: str, feed: Feed) -> Iterator[Pair]:
     found = next((pair for pair in pairs if values[pair[0]] != values[pair[1]]), None)
     for first, second in [found] if found is not None else pairs[:1]:
         yield Arrival(name, first), Arrival(name, second)
+
+
+def _outdated(name: str, feed: Feed) -> Iterator[Pair]:
+    """Each record whose key has a newer value, with the newest of that key."""
+    newest = {record.key: index for index, record in enumerate(feed.records)}
+    for index, record in enumerate(feed.records):
+        last = newest[record.key]
+        if record.key is not None and feed.records[last].value != record.value:
+            yield Arrival(name, index), Arrival(name, last)
 
 
 def is_in_time(older_s: float, newer_s: float, lateness_s: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
@@ -251,6 +251,74 @@ class SwallowedFailure:
         return spark.read.parquet(str(found)).select("value") if found.exists() else []
 
 
+class LastArrival:
+    """Keeps the last change that arrived for each key, or the one with the highest version.
+
+    A connector that restarts sends old changes again.
+    """
+
+    says = "they differ"
+
+    def __init__(self) -> None:
+        self._store: dict[int, dict[str, Any]] = {}
+
+    def wrong(self) -> Given:
+        changes = [{"id": 1, "version": n, "status": s} for n, s in enumerate(("new", "paid"))]
+        return {
+            "job": lambda spark, options: self._start(spark, options, lambda new, old: True),
+            "inputs": {"in": Input([*changes, {**changes[0], "id": 2}], key="id", resends=True)},
+            "outputs": {"store": lambda spark: list(self._store.values())},
+            "reset": self._store.clear,
+        }
+
+    def right(self) -> Given:
+        return {
+            **self.wrong(),
+            "job": lambda spark, options: self._start(
+                spark, options, lambda new, old: new["version"] >= old["version"]
+            ),
+        }
+
+    def _start(
+        self, spark: SparkSession, options: Options, replaces: Callable[[Any, Any], bool]
+    ) -> StreamingQuery:
+        def upsert(batch: DataFrame, number: int) -> None:
+            for row in map(Row.asDict, batch.collect()):
+                if row["id"] not in self._store or replaces(row, self._store[row["id"]]):
+                    self._store[row["id"]] = row
+
+        changes = columns(spark, options, "in", "id INT, version INT, status STRING")
+        return start(changes.writeStream.foreachBatch(upsert), options)
+
+
+class OnceInBatch:
+    """Drops the duplicates of a batch, though a copy may come in a later one."""
+
+    says = "doubled"
+
+    def __init__(self) -> None:
+        self._batches: dict[int, list[str]] = {}
+
+    def wrong(self) -> Given:
+        return {
+            "job": self._job,
+            "inputs": {"in": Input(list("abc"), resends=True)},
+            "outputs": {"out": lambda spark: [v for each in self._batches.values() for v in each]},
+            "reset": self._batches.clear,
+        }
+
+    def right(self) -> Given:
+        """Over all batches."""
+        unique = {"out": lambda spark: sorted({v for each in self._batches.values() for v in each})}
+        return {**self.wrong(), "outputs": unique}
+
+    def _job(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        def write(batch: DataFrame, number: int) -> None:
+            self._batches[number] = [row.value for row in batch.dropDuplicates(["value"]).collect()]
+
+        return start(lines(spark, options, "in").writeStream.foreachBatch(write), options)
+
+
 PAIRS: Final[list[type[Pair]]] = [
     TimeOfProcessing,
     CopiesIntoTopic,
@@ -259,4 +327,6 @@ PAIRS: Final[list[type[Pair]]] = [
     OnceIntoLedger,
     MarkedBeforeRows,
     SwallowedFailure,
+    LastArrival,
+    OnceInBatch,
 ]

@@ -23,6 +23,7 @@ from embedkafka.explore.schedule import (
     LoseReply,
     Moment,
     MoveLeaders,
+    Placed,
     Resend,
     Restart,
     Schedule,
@@ -315,6 +316,31 @@ def test_only_inputs_that_may_be_resent_are() -> None:
         if placed.event.arrival in schedule.arrivals[: placed.position]
     ]
     assert {arrival.source for arrival in resent} == {"orders"}
+
+
+def test_copies_come_in_a_later_batch_an_old_one_and_the_last_few_in_turn() -> None:
+    led = terms(left_out=only(StepKind.BATCHES, StepKind.RESEND))
+    for seed in range(20):
+        old, few = drawn(led, 5, seed)[1::2]
+        copies = [placed for placed in old.events if isinstance(placed.event, Resend)]
+        assert [Placed(position=copies[0].position, event=Take())] == [
+            each for each in old.events if each.position == copies[0].position
+        ][:1]
+        (stale,) = [each.event.arrival for each in copies if isinstance(each.event, Resend)]
+        sku = ORDERS[stale.nth]["sku"]
+        newer = [nth for nth, order in enumerate(ORDERS) if order["sku"] == sku and nth > stale.nth]
+        assert newer
+        assert all(Arrival("orders", nth) in old.arrivals[: copies[0].position] for nth in newer)
+        last = [each.event.arrival for each in few.events if isinstance(each.event, Resend)]
+        assert 2 <= len(last) <= 4 or last == [Arrival("orders", 0)]
+        assert last == sorted(last)
+
+
+def test_a_record_without_a_newer_one_of_its_key_comes_again_too() -> None:
+    once = {"orders": Input(["1", "2", "3"], resends=True)}
+    led = terms(once, left_out=only(StepKind.RESEND))
+    assert led.outdated == ()
+    assert all(each.uses(Resend) and not each.uses(Take) for each in drawn(led, 3))
 
 
 def test_the_jvm_is_killed_only_on_request_and_then_once_in_turn() -> None:
