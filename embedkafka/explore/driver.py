@@ -17,7 +17,7 @@ from embedkafka.explore.batch_functions import BatchFunctions
 from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.options import Options
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, EmbedKafkaError
-from embedkafka.spark.execution import NO_DATA_BATCHES
+from embedkafka.spark.execution import NO_DATA_BATCHES, find_execution
 from embedkafka.spark.queries import drain
 from embedkafka.spark.scripts.inside import ScriptFailed
 from embedkafka.spark.scripts.running import RunningScript
@@ -96,6 +96,15 @@ class Driver:
                 self._hold(place, query)
         if len(self._held) < len(self._queries):
             self.stop()
+
+    def sources(self) -> list[dict[str, str]]:
+        """The options of the queries' Kafka sources, with their names in lower case."""
+        return [
+            source
+            for query in self._queries
+            if (execution := find_execution(query)) is not None
+            for source in execution.kafka_sources()
+        ]
 
     def stop(self) -> None:
         """Stops the queries; the next batch starts the job again."""

@@ -1,28 +1,26 @@
 """`explore`: runs a job under many schedules, and refutes it or does not.
 
 Owner: the caller's thread.
-Not here: what is wrong with a result (`judge`), how one schedule runs (`runner`).
+Not here: the search through the schedules (`search`), what is wrong with a result (`judge`), how
+one schedule runs (`runner`).
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.cluster.embedded import EmbeddedKafka
 from embedkafka.explore.driver import ImmediateJob, Job
 from embedkafka.explore.driver_process import PackedJob
-from embedkafka.explore.explored import Explored, ScheduleCounts
-from embedkafka.explore.generation import draw_schedules
+from embedkafka.explore.explored import Explored
 from embedkafka.explore.inputs import read_inputs
 from embedkafka.explore.judge import Invariant, Judge
 from embedkafka.explore.outputs import Output, require_outputs
-from embedkafka.explore.refutation import Evidence, Refuted, describe, indented
+from embedkafka.explore.progress import Progress
 from embedkafka.explore.runner import Runner
-from embedkafka.explore.schedule import Schedule
-from embedkafka.explore.seeds import MOST_SCHEDULES, Seed, choose_seeds
-from embedkafka.explore.shrink import shrink
-from embedkafka.explore.terms import StepKind, Terms, terms_of
+from embedkafka.explore.search import Search
+from embedkafka.explore.seeds import MOST_SCHEDULES, choose_seeds
+from embedkafka.explore.terms import StepKind, terms_of
 from embedkafka.runtime.arguments import (
     require_int,
     require_known,
@@ -35,10 +33,7 @@ from embedkafka.spark.execution import require_driver
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_VOTES: Final = 4
-"""How many more schedules run to say which of two results most of them give."""
-
-_LOG = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 
 def explore(
@@ -50,10 +45,12 @@ def explore(
     outputs: Mapping[str, Output | Callable[..., object]],
     invariant: Invariant | None = None,
     schedules: int = 20,
+    faults: int = 1,
     seed: int | str | None = None,
     without: Collection[str] = (),
     kill_jvm: bool = False,
     immediate_triggers: bool = False,
+    may_prove_nothing: bool = False,
     reset: Callable[[], object] | None = None,
     timeout_s: float = 60.0,
     shrink_runs: int = 30,
@@ -87,6 +84,9 @@ def explore(
             gave.
         schedules: how many different schedules to run, the plain one among them; fewer run if no
             others are found.
+        faults: how many faults to look for: with more than one, schedules go on after the first.
+            The message has the shortest schedule of each. A schedule that a fault explains which
+            was found before counts for that one.
         seed: what a `Refuted` has printed, to repeat it: "7" for all schedules of that seed, "7/3"
             for the plain one and number 3. By default it is random; pytest's plugin repeats what
             refuted the test before, and where `CI` is set derives it from the test's id. pytest's
@@ -99,6 +99,9 @@ def explore(
             keeps its results outside the process.
         immediate_triggers: lets `trigger(processingTime=...)` of the job fire as soon as there is
             data, whatever its interval; a refutation names the intervals.
+        may_prove_nothing: allows a test that no job could fail: without output under the plain
+            schedule, with outputs that the job does not change, or with an invariant that holds
+            before the job has started.
         reset: is called before each schedule, to empty what the outputs read.
         timeout_s: how long a query may take for what is there, in seconds of real time.
         shrink_runs: how many runs the search for a shorter schedule and fewer records may take.
@@ -109,10 +112,12 @@ def explore(
     Raises:
         Refuted: the job failed, stalled or gave a wrong result; the message has the schedule in
             words, the difference, and how to repeat it.
-        ConfigError: an argument cannot be used, or the seed has no schedule of that number.
+        ConfigError: an argument cannot be used, the seed has no schedule of that number, or the
+            test proves nothing.
         AwaitTimeout: a query did not process its input in time under the plain schedule.
     """
     require_int("schedules", schedules, least=1, most=MOST_SCHEDULES, refusal=ConfigError)
+    require_int("faults", faults, least=1, refusal=ConfigError)
     require_int("shrink_runs", shrink_runs, least=0, refusal=ConfigError)
     require_number("timeout_s", timeout_s, refusal=ConfigError)
     require_driver(spark, "explore")
@@ -138,7 +143,8 @@ def explore(
             timeout_s=timeout_s,
         )
         judge = Judge(runner, feeds, readers, invariant, job)
-        first = judge.require_plain(chosen)
+        progress = Progress()
+        first = judge.require_plain(chosen, may_prove_nothing=may_prove_nothing)
         terms = terms_of(
             feeds,
             readers,
@@ -149,80 +155,17 @@ def explore(
             kill_jvm=kill_jvm,
             passed=first.passed,
         )
-        explored = _run_schedules(
-            judge, terms, chosen, schedules=schedules, shrink_runs=shrink_runs
-        )
-        _LOG.info("explored %s", explored)
+        explored = Search(
+            judge,
+            terms,
+            chosen,
+            progress,
+            remarks=first.remarks,
+            faults=faults,
+            shrink_runs=shrink_runs,
+        ).run(schedules)
+        _LOG.info("explored %s", explored.table())
     return explored
-
-
-def _run_schedules(
-    judge: Judge, terms: Terms, seed: Seed, *, schedules: int, shrink_runs: int
-) -> Explored:
-    """Runs the schedules of a seed, or the one that it names."""
-    numbers = seed.numbers(schedules)
-    drawn = islice(draw_schedules(seed.base, terms), numbers.start - 1, numbers.stop - 1)
-    counts = ScheduleCounts(terms, str(seed.base))
-    for number, schedule in zip(numbers, drawn, strict=False):
-        counts.add(schedule)
-        if (problem := judge.find_problem(schedule)) is not None:
-            if not problem.is_failure and not problem.is_slow:
-                judge.require_steady(seed)
-            ran = counts.explored(crashes_with_data=judge.crashes_with_data, not_yet=judge.not_yet)
-            repeat = f"{seed.base}/{number}"
-            others = list(islice(drawn, min(_VOTES, shrink_runs)))
-            raise _refuted(judge, schedule, problem, others, ran, repeat, shrink_runs=shrink_runs)
-    is_exhausted = counts.schedules <= len(numbers)
-    if is_exhausted and seed.number is not None and not seed.is_repeated:
-        raise ConfigError(
-            f"seed {seed.base} has no schedule {seed.number}: these inputs and kinds of steps have "
-            "fewer; did they change since it was printed?"
-        )
-    return counts.explored(
-        crashes_with_data=judge.crashes_with_data,
-        not_yet=judge.not_yet,
-        is_exhausted=is_exhausted,
-    )
-
-
-def _refuted(
-    judge: Judge,
-    schedule: Schedule,
-    problem: Evidence,
-    others: Sequence[Schedule],
-    ran: Explored,
-    repeat: str,
-    *,
-    shrink_runs: int,
-) -> Refuted:
-    problems = {schedule: problem}
-    votes = "" if problem.is_failure or problem.is_slow else judge.votes(others)
-
-    def fails(candidate: Schedule) -> bool:
-        try:
-            found = judge.find_problem(candidate)
-        except Exception:  # an invariant that was written for all records, not for fewer
-            return False
-        if found is None or found.is_failure != problem.is_failure:
-            return False
-        problems[candidate] = found
-        return True
-
-    most_runs = 0 if problem.is_slow else shrink_runs
-    shrunk = shrink(schedule, judge.plain, fails, most_runs=most_runs)
-    flaky = ""
-    if shrunk.schedule == schedule and shrunk.runs and not fails(schedule):
-        flaky = "\nIt did not happen again in a second run of the same schedule: it is a race.\n"
-    message = describe(
-        schedule,
-        shrunk,
-        problems[shrunk.schedule],
-        votes=votes,
-        left=judge.left(shrunk.schedule),
-        ran=f"What ran:\n{indented(chr(10).join(ran.lines()))}\n{flaky}",
-        repeat=repeat,
-    )
-    return Refuted(message + judge.triggers(), seed=repeat)
 
 
 def _require_kind(name: object) -> StepKind:

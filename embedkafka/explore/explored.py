@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.explore.schedule import (
     Arrival,
@@ -23,7 +23,10 @@ from embedkafka.explore.schedule import (
     plain,
 )
 from embedkafka.explore.terms import StepKind, Terms
-from embedkafka.runtime.values import dataclass
+from embedkafka.runtime.values import dataclass, field
+
+if TYPE_CHECKING:
+    from embedkafka.explore.runner import Ran
 
 _KINDS: Final[Mapping[type[Event], StepKind]] = {
     Take: StepKind.BATCHES,
@@ -61,6 +64,12 @@ class Explored:
     After a restart, Spark moves the watermark with the next records of each input."""
     impossible: Mapping[str, str]
     """Kinds of steps that no schedule could have, each with the reason."""
+    idle: Mapping[str, int] = field(default_factory=dict)
+    """In how many schedules the steps of a kind had no effect, where that is known."""
+    remarks: tuple[str, ...] = ()
+    """What the test's author should know of the job."""
+    seconds: float = 0.0
+    """How long it took."""
 
     def __str__(self) -> str:
         return "; ".join(self.lines())
@@ -78,7 +87,22 @@ class Explored:
                 f"not yet: rows of {self.not_yet} of them wait for a watermark, which Spark moves "
                 "after a restart with the next records of each input"
             )
-        return [*said, *([f"impossible: {why}"] if why else [])]
+        idle = [kind for kind, count in self.idle.items() if count and count == self.kinds[kind]]
+        if idle:
+            said.append(f"without effect: {', '.join(idle)}")
+        said += [f"impossible: {why}"] if why else []
+        return [*said, *self.remarks]
+
+    def table(self) -> str:
+        """The same with a row for each kind, for a terminal."""
+        ran, *said = self.lines()
+        rows = [("kind", "schedules", "with effect", "on data")]
+        for kind, count in self.kinds.items():
+            on_data = str(self.crashes_with_data) if kind == StepKind.CRASH.value else ""
+            rows.append((kind, str(count), str(count - self.idle.get(kind, 0)), on_data))
+        lines = [f"  {kind:<10}{a:>11}{b:>13}{c:>9}".rstrip() for kind, a, b, c in rows]
+        head = f"{ran.partition(':')[0]} in {self.seconds:.1f} s"
+        return "\n".join([head, *lines, *(f"  {line}" for line in said)])
 
     def _counted(self, kind: str) -> str:
         text = f"{kind} {self.kinds[kind]}"
@@ -95,22 +119,39 @@ class ScheduleCounts:
         self._terms = terms
         self._seed = seed
         self._kinds: Counter[StepKind] = Counter()
+        self._idle: Counter[StepKind] = Counter()
+        self._crashes_with_data = 0
+        self._not_yet = 0
 
-    def add(self, schedule: Schedule) -> None:
+    def add(
+        self, schedule: Schedule, ran: "Ran | None" = None, *, is_not_yet: bool = False
+    ) -> None:
+        """Counts a schedule, with what it gave if it ran to its end."""
         self.schedules += 1
         self._kinds.update(kinds_of(schedule, self._terms))
+        self._not_yet += is_not_yet
+        if ran is not None:
+            self._crashes_with_data += ran.crashes_with_data
+            self._idle.update(kind for step, kind in _KINDS.items() if step in ran.idle)
 
     def explored(
-        self, *, crashes_with_data: int = 0, not_yet: int = 0, is_exhausted: bool = False
+        self,
+        *,
+        is_exhausted: bool = False,
+        remarks: tuple[str, ...] = (),
+        seconds: float = 0.0,
     ) -> Explored:
         return Explored(
             seed=self._seed,
             schedules=self.schedules,
             exhausted=is_exhausted,
             kinds={kind.value: self._kinds[kind] for kind in self._terms.kinds},
-            crashes_with_data=crashes_with_data,
-            not_yet=not_yet,
+            crashes_with_data=self._crashes_with_data,
+            not_yet=self._not_yet,
             impossible={kind.value: why for kind, why in self._terms.impossible.items()},
+            idle={kind.value: count for kind, count in self._idle.items()},
+            remarks=remarks,
+            seconds=seconds,
         )
 
 

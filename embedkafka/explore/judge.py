@@ -34,16 +34,18 @@ from embedkafka.explore.schedule import (
 )
 from embedkafka.explore.seeds import Seed
 from embedkafka.explore.steady_keys import steady_keys
+from embedkafka.explore.vacuous import describe_vacuous
 from embedkafka.explore.varying import varying_fields
 from embedkafka.explore.verdict import (
     Difference,
+    Items,
     Refutation,
     canonical,
     differences,
     is_not_yet,
     summary,
 )
-from embedkafka.runtime.failures import AwaitTimeout
+from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 
 Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
 """A function of the outputs and of the inputs, each by name. Any: records and rows have no type."""
@@ -73,12 +75,19 @@ class Judge:
         self._job = job
         self._references: dict[frozenset[Arrival], Ran | None] = {}
         self._votes: Counter[str] = Counter()
-        self.crashes_with_data = 0
-        self.not_yet = 0
-        """How many schedules ended before rows that wait for a watermark."""
+        self.ran: Ran | None = None
+        """What the last schedule gave, if it ran to its end."""
+        self.is_not_yet = False
+        """Whether the last schedule ended before rows that wait for a watermark."""
 
-    def require_plain(self, seed: Seed) -> Ran:
-        """Runs the plain schedule; raises `Refuted` if it is wrong already."""
+    def require_plain(self, seed: Seed, *, may_prove_nothing: bool = False) -> Ran:
+        """Runs the plain schedule.
+
+        Raises:
+            Refuted: it is wrong already.
+            ConfigError: the test would hold whatever the job did.
+        """
+        before = None if may_prove_nothing else self._runner.read_before()
         try:
             ran = self._runner.run(self.plain)
         except JobFailed as failure:
@@ -98,7 +107,27 @@ class Judge:
             )
         self._references[frozenset(self.plain.arrivals)] = ran
         self._votes[_signature(ran)] += 1
+        if before is not None:
+            self._require_proof(ran, *before)
         return ran
+
+    def _require_proof(
+        self, plain: Ran, before: Mapping[str, object], items: Mapping[str, Items]
+    ) -> None:
+        why = describe_vacuous(
+            before,
+            plain.items,
+            items,
+            holds=None if self._invariant is None else self._holds_for_all,
+            remarks=plain.remarks,
+        )
+        if why:
+            raise ConfigError(why)
+
+    def _holds_for_all(self, found: Mapping[str, object]) -> bool:
+        assert self._invariant is not None, "an invariant holds"
+        result = self._invariant(found, given_records(self._feeds, self.plain.arrivals))
+        return result is None or bool(result)
 
     def require_steady(self, seed: Seed) -> None:
         """Runs the plain schedule again; raises `Refuted` if it gives another result."""
@@ -122,11 +151,12 @@ class Judge:
             }
             raise Refuted(vary_by_themselves(text, varying), seed=f"{seed.base}/0")
 
-    def find_problem(self, schedule: Schedule) -> Evidence | None:
-        """What is wrong under a schedule; None if nothing is.
+    def find_problem(self, schedule: Schedule, *, votes: bool = False) -> Evidence | None:
+        """What is wrong under a schedule; None if nothing is. Its result may count for `votes`.
 
         If the plain schedule of fewer records also fails, they prove nothing.
         """
+        self.ran, self.is_not_yet = None, False
         reference = self._find_reference(schedule)
         if reference is None:
             return None
@@ -136,15 +166,15 @@ class Judge:
             return Evidence(headline="the job fails", text=str(failure), is_failure=True)
         except AwaitTimeout as stalled:
             return Evidence(headline="the job stalls", text=str(stalled), is_slow=True)
-        self.crashes_with_data += ran.crashes_with_data
+        self.ran = ran
         found = self._differences(schedule, reference, ran)
         is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
         behind, ahead = _lag(reference, ran)
         sure = [each for each in found if not is_not_yet(each, is_behind=behind, is_ahead=ahead)]
         if not is_right and found and not sure:
-            self.not_yet += 1
+            self.is_not_yet = True
             return None
-        if len(schedule.arrivals) == len(self.plain.arrivals):
+        if votes:
             self._votes[_signature(ran if found else reference)] += 1
         if is_right:
             return None
@@ -176,7 +206,7 @@ class Judge:
         if self._invariant is not None:
             return ""
         for schedule in others:
-            self.find_problem(schedule)
+            self.find_problem(schedule, votes=True)
         plain = self._references[frozenset(self.plain.arrivals)]
         assert plain is not None, "the plain schedule was right"
         (most, count), like_plain = self._votes.most_common(1)[0], self._votes[_signature(plain)]

@@ -39,6 +39,10 @@ class Output(Protocol):
         """Whether the items of a key have an order that counts."""
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether each schedule has a new one, which is empty at first."""
+
+    @property
     def can_restart(self) -> bool:
         """Whether Spark lets a query into this kind of sink start again from its checkpoint."""
 
@@ -59,6 +63,7 @@ class LatestByKey:
     partitions: int | None = 1
     ordered: bool = False
     can_restart: bool = True
+    is_fresh: bool = True
 
     def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
         assert topic is not None, _HAS_TOPIC
@@ -79,6 +84,7 @@ class LatestBy:
     partitions: int | None = 1
     ordered: bool = False
     can_restart: bool = True
+    is_fresh: bool = True
 
     def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
         assert topic is not None, _HAS_TOPIC
@@ -104,6 +110,7 @@ class AllRecords:
     partitions: int | None = 1
     ordered: bool = True
     can_restart: bool = True
+    is_fresh: bool = True
 
     def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
         assert topic is not None, _HAS_TOPIC
@@ -128,6 +135,7 @@ class Rows:
     partitions: int | None = None
     ordered: bool = False
     can_restart: bool = True
+    is_fresh: bool = True
 
     def read(self, spark: "SparkSession", options: Options, topic: "Topic | None") -> object:
         found = self.rows(spark, options)
@@ -291,7 +299,7 @@ def rows(
     def call(spark: "SparkSession", options: Options) -> object:
         return function(spark, options) if takes_options else function(spark)
 
-    return Rows(rows=call, key=key, ignore=_fields(ignore))
+    return Rows(rows=call, key=key, ignore=_fields(ignore), is_fresh=False)
 
 
 def require_outputs(outputs: object) -> dict[str, Output]:

@@ -47,11 +47,12 @@ def describe(
     left: str,
     ran: str,
     repeat: str,
+    also: Sequence[str] = (),
 ) -> str:
     """The schedule in words, the difference, and how to repeat it.
 
     `votes` says which result most schedules gave, `left` shows the records that are left, and `ran`
-    says what ran.
+    says what ran. `also` repeats other schedules that the same fault explains.
     """
     shortest = shrunk.schedule
     steps = [
@@ -70,7 +71,19 @@ def describe(
         f"The schedule{shorter}:\n{indented(chr(10).join(steps))}\n\n{left}"
         f"The difference:\n{indented(problem.text)}\n\n{votes and votes + chr(10) * 2}{ran}\n"
         f"To repeat it: pytest --explore-seed={repeat}, or explore(..., seed={repeat!r})"
+        f"{'. The same fault: ' + ', '.join(also) if also else ''}"
     )
+
+
+def join_faults(messages: Sequence[str]) -> str:
+    """One message for all faults."""
+    if len(messages) == 1:
+        return messages[0]
+    numbered = [
+        f"Fault {number} of {len(messages)}: {message}"
+        for number, message in enumerate(messages, start=1)
+    ]
+    return "\n\n".join([f"{len(messages)} faults", *numbered])
 
 
 def vary_by_themselves(difference: str, varying: Mapping[str, Sequence[str]]) -> str:

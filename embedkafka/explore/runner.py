@@ -5,6 +5,7 @@ Invariants: whatever happens, the queries are stopped, the brokers run, no fault
 topics are gone when a run ends.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -79,6 +80,10 @@ class Ran:
     """How many crashes made a batch with records run again."""
     passed: Passed = NOTHING_PASSED
     """What the functions for `foreachBatch` did, if the schedule has no events."""
+    idle: frozenset[type[Step]] = frozenset()
+    """Events of the schedule that had no effect wherever they occur."""
+    remarks: tuple[str, ...] = ()
+    """What the test's author should know of the job."""
 
 
 class Runner:
@@ -138,6 +143,25 @@ class Runner:
                 driver.stop()
                 run.mend()
 
+    def read_before(self) -> tuple[dict[str, object], dict[str, Items]]:
+        """The outputs before the job has started, as found and as items, where that tells.
+
+        Without `reset`, what a function reads may be what an earlier exploration has left.
+        """
+        found: dict[str, object] = {}
+        if self._reset is not None:
+            self._reset()
+        with self._topics(None) as topics:
+            options = self._options(topics, Schedule(arrivals=()))
+            for name, output in self._outputs.items():
+                if not output.is_fresh and self._reset is None:
+                    continue
+                try:
+                    found[name] = output.read(self._spark, options, topics.get(name))
+                except Exception:  # the author's, or Spark's of files that are not there
+                    continue
+        return found, {name: self._outputs[name].items(each) for name, each in found.items()}
+
     def _process(self, options: Options, moment: Moment) -> DriverProcess:
         job = PackedJob(self._spark, self._job)
         return DriverProcess(job, options, moment, timeout_s=self._timeout_s)
@@ -196,6 +220,8 @@ class Runner:
             },
             crashes_with_data=run.crashes_with_data,
             passed=run.passed,
+            idle=run.idle,
+            remarks=run.remarks,
         )
 
 
@@ -215,6 +241,7 @@ class _Run:
         replicas: int | None,
     ) -> None:
         self.notes: dict[int, str] = {}
+        self.remarks: tuple[str, ...] = ()
         self.crashes_with_data = 0
         self._kafka = kafka
         self._feeds = feeds
@@ -225,22 +252,37 @@ class _Run:
         self._replicas = replicas
         self._partitions = partitions
         self._dead: int | None = None
-        self._faults: list[tuple[int, Fault]] = []
+        self._faults: list[tuple[int, Fault, Step]] = []
+        self._kinds: Counter[type[Step]] = Counter()
+        self._idle: list[Step] = []
+        self._limit: Limit | None = None
 
     @property
     def passed(self) -> Passed:
         return self._driver.functions.passed
 
+    @property
+    def idle(self) -> frozenset[type[Step]]:
+        """Kinds of events none of which had an effect."""
+        idle = Counter(type(step) for step in self._idle)
+        return frozenset(kind for kind, count in idle.items() if count == self._kinds[kind])
+
     def carry_out(self, steps: Sequence[Step]) -> None:
+        self._kinds.update(map(type, steps))
         for index, step in stops_first(steps):
             if note := self._do(index, step):
                 self.notes[index] = note
+        if not self._kinds.keys() - {Send, Take}:
+            names = {topic.name: name for name, topic in self._topics.items()}
+            self.remarks = latest_starts(self._driver.sources(), names)
 
     def mend(self) -> None:
         """Ends what steps have broken."""
-        for index, fault in self._faults:
+        for index, fault, step in self._faults:
             fault.remove()
             self.notes[index] = f"{fault.hits} lost"
+            if not fault.hits:
+                self._idle.append(step)
         self._faults = []
         if self._dead is not None:
             self._kafka.broker(self._dead).start()
@@ -261,6 +303,7 @@ class _Run:
             case Limit():
                 self._driver.stop()
                 self._options = self._options.limited(step.records)
+                self._limit = step
             case Crash():
                 return self._crash(step)
             case CrashInside() | FailWrite():
@@ -273,7 +316,7 @@ class _Run:
             case LoseReply():
                 topic = self._topics[step.topic].name
                 fault = self._kafka.faults.disconnect(step.api, handled=True, topic=topic)
-                self._faults.append((index, fault))
+                self._faults.append((index, fault, step))
             case MoveLeaders():
                 return self._move_leaders(step.topic)
             case KillLeader():
@@ -296,6 +339,11 @@ class _Run:
 
     def _take(self) -> None:
         self._driver.take(self._options)
+        if self._limit is not None:
+            sources = self._driver.sources()
+            if sources and not any("maxoffsetspertrigger" in source for source in sources):
+                self._idle.append(self._limit)
+            self._limit = None
         self.mend()
 
     def _crash(self, step: Crash) -> str:
@@ -310,6 +358,8 @@ class _Run:
             for checkpoint in find_checkpoints(self._options.directory)
             if (batch := uncommit(checkpoint)) is not None
         ]
+        if not batches:
+            self._idle.append(step)
         self.crashes_with_data += any(has_data(*each) for each in batches)
         texts = [
             f"batch {batch} of {checkpoint.name}"
@@ -327,7 +377,10 @@ class _Run:
                     raise
         self._driver.stop()
         self.mend()
-        return "" if strike.has_hit else "it did not come there"
+        if strike.has_hit:
+            return ""
+        self._idle.append(step)
+        return "it did not come there"
 
     def _grow(self, source: str) -> str:
         self._take()
@@ -382,6 +435,22 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
         if isinstance(step, Take | Crash | CrashInside | FailWrite | KillJvm | Grow):
             since_take = len(ordered)
     return ordered
+
+
+def latest_starts(
+    sources: Sequence[Mapping[str, str]], names: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What to know of sources that begin at the latest offsets: `names` has those of topics."""
+    found = [
+        names.get(source["subscribe"], source["subscribe"])
+        for source in sources
+        if "subscribe" in source and source.get("startingoffsets", "latest").lower() == "latest"
+    ]
+    return tuple(
+        f"The job reads {name} with startingOffsets=latest: it takes nothing that arrives before "
+        "it starts, and schedules send before that. options.read(...) begins at the earliest."
+        for name in dict.fromkeys(found)
+    )
 
 
 def _moves_leaders(schedule: Schedule) -> bool:

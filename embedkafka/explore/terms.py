@@ -98,9 +98,9 @@ def terms_of(
     can_restart = all(output.can_restart for output in outputs.values())
     if can_restart and not has_checkpoint and not left_out >= _RESTARTS:
         raise ConfigError(
-            "the job keeps no checkpoint where a schedule finds it: pass `options.sink(...)` or "
-            "`options.checkpoint(...)` to its writers, or leave restarts out with "
-            'without=("restart", "crash")'
+            "the job keeps no checkpoint where a schedule finds it; without one, it starts over "
+            "after a restart. Pass `options.sink(...)` or `options.checkpoint(...)` to its "
+            'writers, or leave restarts out with without=("restart", "crash")'
         )
     lanes = _lanes(feeds, keep_order=has_watermark or not has_checkpoint)
     timed = {name: feed for name, feed in feeds.items() if feed.lateness_s is not None}
@@ -108,7 +108,7 @@ def terms_of(
     resends = tuple(name for name, feed in feeds.items() if feed.resends and feed.records)
     is_single = sum(len(feed.records) for feed in feeds.values()) < 2
     few_records = "fewer than two records" if is_single else ""
-    no_restart = "" if has_checkpoint else "no checkpoint"
+    no_restart = "" if has_checkpoint else "no checkpoint: after a restart the job starts over"
     if not can_restart:
         no_restart = "an output in memory does not survive it"
     places = kill_places(passed)

@@ -10,12 +10,13 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import pytest
 
+from pytest_embedkafka.fixtures import progress_of
 from pytest_embedkafka.options import explore_seed
 
 _OPEN: Final = pytest.StashKey[ExitStack]()
@@ -25,6 +26,7 @@ _OVERRIDE: Final = "EMBEDKAFKA_EXPLORE_SEED"
 _DEFAULT: Final = "EMBEDKAFKA_EXPLORE_DEFAULT_SEED"
 _REPEAT: Final = "EMBEDKAFKA_EXPLORE_REPEAT"
 _LOGGER: Final = "embedkafka.explore.exploration"
+_PROGRESS: Final = "embedkafka.explore.progress"
 _REFUTED: Final = ("embedkafka.explore", "Refuted")
 _SEED: Final = re.compile(r"\d{1,20}/\d{1,5}")
 
@@ -79,13 +81,10 @@ def exploration_lines(reports: dict[str, list[Any]]) -> list[str]:
 
 @contextmanager
 def _exploring(item: pytest.Item) -> Iterator[None]:
-    logger = logging.getLogger(_LOGGER)
-    level = logger.level
+    def note(text: str) -> None:
+        item.user_properties.append((_PROPERTY, text))
 
-    def note(record: logging.LogRecord) -> bool:
-        item.user_properties.append((_PROPERTY, record.getMessage()))
-        return True
-
+    told = progress_of(item.config) if _is_watched(item.config) else lambda text: None
     with pytest.MonkeyPatch.context() as patch:
         for variable in (_DEFAULT, _REPEAT):  # of a run of pytest whose test has started this one
             patch.delenv(variable, raising=False)
@@ -93,13 +92,33 @@ def _exploring(item: pytest.Item) -> Iterator[None]:
             patch.setenv(_DEFAULT, _derived_seed(item))
         elif (seed := _kept_seed(item)) is not None:
             patch.setenv(_REPEAT, seed)
-        logger.addFilter(note)
-        logger.setLevel(logging.INFO)
-        try:
+        with _hearing(_LOGGER, note), _hearing(_PROGRESS, told):
             yield
-        finally:
-            logger.setLevel(level)
-            logger.removeFilter(note)
+
+
+@contextmanager
+def _hearing(name: str, hear: Callable[[str], None]) -> Iterator[None]:
+    """Passes on what a logger is told."""
+    logger = logging.getLogger(name)
+    level = logger.level
+
+    def listen(record: logging.LogRecord) -> bool:
+        hear(record.getMessage())
+        return True
+
+    logger.addFilter(listen)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeFilter(listen)
+
+
+def _is_watched(config: pytest.Config) -> bool:
+    """Whether to show progress: on a terminal, and in a log only with `-v`."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    return terminal is not None and (terminal.verbosity > 0 or terminal.isatty)
 
 
 def _derived_seed(item: pytest.Item) -> str:

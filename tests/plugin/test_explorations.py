@@ -10,6 +10,7 @@ import pytest
 from tests.plugin.conftest import OTHERS
 
 EXPLORING = """
+import logging
 import os
 import pytest
 from embedkafka.explore import Input, all_records, exploration, explore
@@ -20,7 +21,12 @@ class Runner:
     def __init__(self, *_, **__):
         pass
 
+    def read_before(self):
+        return {}, {}
+
     def run(self, schedule):
+        if len(schedule.events) > 1:
+            logging.getLogger("embedkafka.explore.progress").info("explore: on its way")
         found = [1, 1] if schedule.uses(Crash) and "WRONG" in os.environ else [1]
         return Ran(
             found={"out": found},
@@ -90,6 +96,9 @@ def test_what_refuted_a_job_is_repeated_until_the_test_passes(
     passed = run("-v")
     passed.assert_outcomes(passed=2)
     lines = re.findall(r"test_job\[a\]: explored (\d) schedules of seed (\d+)", str(passed.stdout))
+    assert re.search(r"\n  crash +\d+ +\d+ +0\n", str(passed.stdout))
+    assert "embedkafka: explore: on its way" in str(passed.stdout)
+    assert "on its way" not in str(run().stdout)
     assert [count for count, _ in lines] == ["2", "4"] * 2
     assert [seed for _, seed in lines[::2]] == [bases[0]] * 2
     assert kept(project) == [None, None]
@@ -103,7 +112,7 @@ def test_in_ci_each_test_has_a_seed_of_its_own(
     monkeypatch.setenv("CI", "true")
     seeds = [
         re.findall(
-            r"(test_job\[[^]]+\])\S*: explored 4 schedules of seed (\d+):", str(result.stdout)
+            r"(test_job\[[^]]+\])\S*: explored 4 schedules of seed (\d+) in", str(result.stdout)
         )
         for result in (run("-v"), run("-v", "-n2", "--dist=loadgroup", "-pno:cacheprovider"))
     ]

@@ -768,6 +768,35 @@ def test_a_plain_schedule_that_is_wrong_is_no_matter_of_schedules(
         )
 
 
+@pytest.mark.gate
+def test_a_job_with_source_options_of_its_own_is_told_what_does_not_reach_it(
+    kafka: EmbeddedKafka, spark: SparkSession
+) -> None:
+    """It is not reached by a limit, and takes nothing if it begins at the latest offsets."""
+
+    def job_from(begin: str) -> Job:
+        def job(spark: SparkSession, options: Options) -> StreamingQuery:
+            own = {"kafka.bootstrap.servers": options.bootstrap_servers, "startingOffsets": begin}
+            source = spark.readStream.format("kafka").options(**own)
+            frame = source.option("subscribe", options.topic("numbers")).load()
+            return start(frame.select("key", "value"), options, "copy")
+
+        return job
+
+    given: dict[str, Any] = {
+        "inputs": {"numbers": NUMBERS},
+        "outputs": {"copy": all_records()},
+        "without": list(KINDS - {"limit"}),
+        "schedules": 2,
+        "seed": 1,
+    }
+    explored = explore(kafka, spark, job=job_from("earliest"), **given)
+    assert explored.idle == {"limit": 1}
+    assert "without effect: limit" in explored.table()
+    with pytest.raises(ConfigError, match=r"no output under.*\n.*numbers with startingOffsets=lat"):
+        explore(kafka, spark, job=job_from("latest"), **given)
+
+
 def test_a_checkpoint_elsewhere_is_refused(kafka: EmbeddedKafka, spark: SparkSession) -> None:
     def job(spark: SparkSession, options: Options) -> StreamingQuery:
         elsewhere = {**options.sink("copy"), "checkpointLocation": kafka.scratch_dir()}

@@ -1,7 +1,7 @@
 """What `explore` makes of the runs: the first schedule is plain, a refutation can be repeated."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from embedkafka.explore.runner import Ran
 from embedkafka.explore.schedule import Crash, Resend, Schedule, Take, plain
 from embedkafka.explore.seeds import DEFAULT_VARIABLE, REPEAT_VARIABLE, SEED_VARIABLE
 from embedkafka.explore.terms import StepKind
+from embedkafka.explore.verdict import Items
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 from embedkafka.spark.execution import NotOnSparkConnect
 
@@ -31,9 +32,13 @@ class FakeRunner:
         self, gives: Gives, key: str = "", watermark_ms: Callable[[Schedule], int] = lambda _: 0
     ) -> None:
         self.ran: list[Schedule] = []
+        self.before: dict[str, Any] = {}
         self._gives = gives
         self._key = key
         self._watermark_ms = watermark_ms
+
+    def read_before(self) -> tuple[dict[str, object], dict[str, Items]]:
+        return self.before, {name: {self._key: each} for name, each in self.before.items()}
 
     def run(self, schedule: Schedule) -> Ran:
         self.ran.append(schedule)
@@ -60,9 +65,11 @@ def exploring(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         *,
         key: str = "",
         watermark_ms: Callable[[Schedule], int] = lambda schedule: 0,
+        before: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> tuple[FakeRunner, Explored]:
         runner = FakeRunner(gives, key, watermark_ms)
+        runner.before.update(before or {})
         monkeypatch.setattr(exploration, "Runner", lambda *_, **__: runner)
         nothing = cast(Any, object())
         given: dict[str, Any] = {
@@ -131,7 +138,7 @@ def test_what_refuted_nothing_is_logged(
 ) -> None:
     caplog.set_level(logging.INFO, "embedkafka.explore")
     _, explored = exploring(lambda schedule: [1], schedules=2, seed=3)
-    assert caplog.messages == [f"explored {explored}"]
+    assert caplog.messages == [f"explored {explored.table()}"]
 
 
 def test_a_refutation_is_shortened_and_says_how_to_repeat_it(
@@ -461,6 +468,7 @@ def test_no_more_runs_than_allowed_are_spent_on_a_shorter_schedule(
         ({"seed": -1}, "seed must be a number"),
         ({"without": ["crush"]}, "did you mean crash"),
         ({"timeout_s": -1}, "timeout_s must be"),
+        ({"faults": 0}, "faults must be"),
         ({"shrink_runs": -1}, "shrink_runs must be"),
         ({"inputs": {}}, "inputs must be"),
         ({"outputs": {}}, "outputs must be"),
@@ -471,6 +479,59 @@ def test_arguments_that_cannot_be_used_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         exploring(lambda schedule: [1], **arguments)
+
+
+@pytest.mark.parametrize(
+    ("gives", "before", "more", "why"),
+    [
+        (lambda schedule: [], {}, {}, "the job has no output under the plain schedule"),
+        (lambda schedule: [1], {"out": [1]}, {}, "the outputs are what they were before"),
+        (
+            lambda schedule: [1],
+            {"out": []},
+            {"invariant": lambda out, given: all(out["out"])},
+            "its invariant holds already before the job has started",
+        ),
+    ],
+)
+def test_a_test_that_proves_nothing_is_refused_unless_it_may(
+    exploring: Callable[..., Any],
+    gives: Gives,
+    before: dict[str, Any],
+    more: dict[str, Any],
+    why: str,
+) -> None:
+    given = {"before": before, "schedules": 2, **more}
+    with pytest.raises(ConfigError, match=f"(?s)this test proves nothing: {why}.*may_prove_not"):
+        exploring(gives, **given)
+    exploring(gives, may_prove_nothing=True, **given)
+    exploring(gives, **{**given, "before": {}, "invariant": lambda out, given: True})
+
+
+def test_more_than_one_fault_is_found_and_each_has_its_own_schedule(
+    exploring: Callable[..., Any],
+) -> None:
+    def gives(schedule: Schedule) -> list[object]:
+        orders: list[object] = [ORDERS[nth] for _, nth in sorted(schedule.arrivals)]
+        kept = orders[schedule.uses(Resend) :]
+        return kept * (1 + schedule.uses(Crash))
+
+    message = refuted(exploring, gives, seed=3, faults=3, shrink_runs=200, schedules=12)
+    assert message.startswith("2 faults\n\nFault 1 of 2: lost")
+    first, _, second = message.partition("Fault 2 of 2: ")
+    assert second.startswith("doubled")
+    for text, words, others in [
+        (first, "arrives again", "the driver dies"),
+        (second, "the driver dies", "arrives again"),
+    ]:
+        assert words in text
+        assert others not in text
+        assert "The same fault: 3/" in text
+    assert message.count("What ran:") == message.count("Which of the two") == 1
+
+    one = refuted(exploring, gives, seed=3, shrink_runs=200, schedules=12)
+    assert one.startswith("lost: ")
+    assert "the driver dies" not in one
 
 
 def test_a_session_of_spark_connect_is_refused_before_the_job_starts() -> None:

@@ -4,12 +4,36 @@ import pytest
 
 from embedkafka.explore.explored import ScheduleCounts, kinds_of
 from embedkafka.explore.inputs import Input
-from embedkafka.explore.schedule import Arrival, Crash, Placed, Restart, Schedule, Take, plain
+from embedkafka.explore.runner import Ran
+from embedkafka.explore.schedule import (
+    Arrival,
+    Crash,
+    Limit,
+    Placed,
+    Restart,
+    Schedule,
+    Step,
+    Take,
+    plain,
+)
 from embedkafka.explore.terms import StepKind
 from tests.unit.explore.test_generation import drawn, only, terms
 
 TERMS = terms({"orders": Input([("a", "1"), ("b", "2"), ("a", "3")])}, brokers=0)
 PLAIN = plain(TERMS.sizes)
+
+
+def ran(*, crashes_with_data: int = 0, idle: frozenset[type[Step]] = frozenset()) -> Ran:
+    """What a schedule gave, as far as it counts here."""
+    return Ran(
+        found={},
+        items={},
+        notes={},
+        has_checkpoint=True,
+        has_watermark=False,
+        crashes_with_data=crashes_with_data,
+        idle=idle,
+    )
 
 
 def ordered(*numbers: int) -> Schedule:
@@ -45,9 +69,10 @@ def test_a_schedule_that_a_kind_leads_is_of_that_kind(kind: StepKind) -> None:
 def test_what_ran_and_what_could_not_are_told_in_two_lines() -> None:
     counts = ScheduleCounts(TERMS, "7")
     counts.add(PLAIN.having([Placed(position=1, event=Take())]))
-    counts.add(PLAIN.having([Placed(position=position, event=Crash()) for position in (1, 2)]))
+    crashes = PLAIN.having([Placed(position=position, event=Crash()) for position in (1, 2)])
+    counts.add(crashes, ran(crashes_with_data=1))
 
-    explored = counts.explored(crashes_with_data=1)
+    explored = counts.explored()
 
     assert explored.lines() == [
         "3 schedules of seed 7: batches 1, crash 1 (batches with data: 1), order 0, restart 0, "
@@ -62,8 +87,33 @@ def test_what_ran_and_what_could_not_are_told_in_two_lines() -> None:
 
 
 def test_rows_that_wait_for_a_watermark_are_told() -> None:
-    (_, said, _) = ScheduleCounts(TERMS, "7").explored(not_yet=2).lines()
-    assert said.startswith("not yet: rows of 2 of them wait for a watermark")
+    counts = ScheduleCounts(TERMS, "7")
+    counts.add(PLAIN, is_not_yet=True)
+    (_, said, _) = counts.explored().lines()
+    assert said.startswith("not yet: rows of 1 of them wait for a watermark")
+
+
+def test_kinds_without_effect_and_remarks_are_told() -> None:
+    counts = ScheduleCounts(TERMS, "7")
+    for _ in "12":
+        counts.add(
+            PLAIN.having([Placed(position=1, event=Limit(records=1))]), ran(idle=frozenset({Limit}))
+        )
+    counts.add(PLAIN.having([Placed(position=1, event=Crash())]), ran(idle=frozenset({Crash})))
+    counts.add(PLAIN.having([Placed(position=1, event=Crash())]), ran(crashes_with_data=1))
+
+    explored = counts.explored(remarks=("It begins at the latest.",), seconds=2.04)
+
+    assert explored.idle == {"limit": 2, "crash": 1}
+    assert explored.lines()[1] == "without effect: limit"
+    assert explored.lines()[-1] == "It begins at the latest."
+    head, columns, *rows = explored.table().splitlines()
+    assert head == "5 schedules of seed 7 in 2.0 s"
+    assert columns.split() == ["kind", "schedules", "with", "effect", "on", "data"]
+    cells = {row.split()[0]: row.split()[1:] for row in rows}
+    assert cells["crash"] == ["2", "1", "1"]
+    assert cells["limit"] == ["2", "0"]
+    assert rows[-1] == "  It begins at the latest."
 
 
 def test_there_may_be_fewer_schedules_than_asked_for() -> None:

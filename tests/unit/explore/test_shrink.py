@@ -4,9 +4,13 @@ from collections.abc import Callable
 from random import Random
 
 from embedkafka.explore.generation import generate
+from embedkafka.explore.places import Place
 from embedkafka.explore.schedule import (
     Arrival,
     Crash,
+    CrashInside,
+    KillJvm,
+    Moment,
     Placed,
     Resend,
     Restart,
@@ -49,6 +53,16 @@ def test_only_the_event_that_matters_is_left_and_stands_at_the_end() -> None:
     found, _ = shrunk(LONG, fails)
 
     assert found.schedule.steps() == [Send(arrivals=PLAIN.arrivals), Crash(), Take()]
+
+
+def test_a_cut_takes_the_place_of_a_death_that_contains_it() -> None:
+    place = Place(file="job.py", line=3)
+    for larger in (Crash(), CrashInside(place=place), KillJvm(moment=Moment.WRITTEN)):
+        schedule = PLAIN.having([Placed(position=3, event=larger)])
+        taken, _ = shrunk(schedule, lambda each: bool(each.events))
+        assert [placed.event for placed in taken.schedule.events] == [Take()]
+        repeated, _ = shrunk(schedule, lambda each: each.uses(Crash, CrashInside, KillJvm))
+        assert [placed.event for placed in repeated.schedule.events] == [Crash()]
 
 
 def test_only_the_records_that_matter_are_left_and_events_stay_between_them() -> None:
