@@ -36,6 +36,9 @@ TOTALS = """
     import sys
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
+
+    os.chdir(os.path.dirname(os.path.abspath(__file__)))
+    sys.path.append("../lib")
     from common import BROKERS
 
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--packages org.apache.spark:spark-sql-kafka"
@@ -95,7 +98,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     """Writes a script into a folder of its own."""
 
     def write(source: str, name: str = "job.py") -> Path:
-        path = tmp_path / "jobs" / name
+        path = Path(os.path.normpath(tmp_path / "jobs" / name))
         path.parent.mkdir(exist_ok=True)
         path.write_text(dedent(source))
         return path
@@ -107,9 +110,14 @@ def test_a_script_runs_as_it_is_and_goes_on_from_its_checkpoints(
     kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path, write: Callable[..., Path]
 ) -> None:
     orders, totals = kafka.topic("shop-orders"), kafka.topic("shop-totals")
-    write("BROKERS = 'localhost:9092'", "common.py")
+    write("BROKERS = 'localhost:9092'", "../lib/common.py")
     path = write(TOTALS)
-    before = sys.argv, sys.path[:], dict(os.environ), signal.getsignal(signal.SIGTERM)
+
+    def process() -> tuple[object, ...]:
+        handler = signal.getsignal(signal.SIGTERM)
+        return sys.argv, sys.path[:], dict(os.environ), os.getcwd(), handler
+
+    before = process()
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     done = tmp_path / "done"
 
@@ -155,6 +163,7 @@ def test_a_script_runs_as_it_is_and_goes_on_from_its_checkpoints(
     here = kafka.bootstrap_servers
     root = tmp_path / "test"
     assert list(map(str, script.redirected)) == [
+        f"working directory {Path.cwd()} -> {path.parent}, for the whole process",
         "spark.app.name totals -> ignored: Spark runs already",
         "spark.master local[*] -> ignored: Spark runs already",
         "spark.executor.memory 8g -> ignored: Spark runs already",
@@ -165,7 +174,7 @@ def test_a_script_runs_as_it_is_and_goes_on_from_its_checkpoints(
         f"path s3a://lake/orders -> {root}/lake/orders",
         "signal handler SIGTERM -> called at the end of the test",
     ]
-    assert (sys.argv, sys.path, dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
+    assert process() == before
     assert "common" not in sys.modules
     spark.range(1).count()  # it was not stopped
 

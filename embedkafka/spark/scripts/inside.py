@@ -5,6 +5,7 @@ Owner: the script's threads. The test's thread calls `on_stopped_by_test`, `on_f
 Not here: what a test does with a script (`running`).
 """
 
+import math
 import signal
 import sys
 import threading
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.05
 """How often a wait looks at the queries; nothing announces their end to Python."""
 _DAEMON_S: Final = 1.0
+_LAST_WAIT_S: Final = 5.0
+"""How long a thread of the script may wait for another one once the test is over."""
 _LAUNCH_ONLY: Final = ("spark.master", "spark.app.name", "spark.remote", "spark.api.mode")
 _IGNORED: Final = "ignored: Spark runs already"
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -97,6 +100,8 @@ class ScriptInside:
         self.handlers: dict[int, Any] = {}
         """Those of signals. Any: functions, numbers, or None."""
         self.at_exit: list[Callable[[], object]] = []
+        self.first_directory: str | None = None
+        """Where the process was before the script went elsewhere."""
         self.session: SparkSession | None = None
         self.started: list[StartedQuery] = []
         self.failure: BaseException | None = None
@@ -220,6 +225,10 @@ class ScriptInside:
             for name, session in self._tables.items():
                 session.sql(f"DROP TABLE IF EXISTS {name}")
 
+    def on_directory(self, before: str, after: str) -> None:
+        self.first_directory = self.first_directory or before
+        self.redirections.note("working directory", before, f"{after}, for the whole process")
+
     def on_client(self, client: Any) -> None:
         self._clients.add(client)
         self.has_begun.set()
@@ -265,7 +274,7 @@ class ScriptInside:
                     return True
             if deadline_ms is not None and REAL_TIME.monotonic_ms() >= deadline_ms:
                 return False
-            self._released.wait(LOOK_S)
+            self._await_release(LOOK_S)
         return True
 
     def sleep(self, seconds: float) -> None:
@@ -274,7 +283,22 @@ class ScriptInside:
             raise _JobEnded(0)
         if self.started:
             self._settle([each.query for each in self.started])
-        self._released.wait(seconds)
+        self._await_release(seconds)
+
+    def await_event(self, look: Callable[[float], bool], timeout: float | None) -> bool:
+        """`Event.wait`; one for something that does not come ends its thread after the test."""
+        end_ms = math.inf if timeout is None else REAL_TIME.monotonic_ms() + timeout * 1000
+        last_ms = math.inf
+        while True:
+            if self._released.is_set() and last_ms == math.inf:
+                last_ms = REAL_TIME.monotonic_ms() + _LAST_WAIT_S * 1000
+            left_s = (min(end_ms, last_ms) - REAL_TIME.monotonic_ms()) / 1000
+            if look(max(0.0, min(LOOK_S, left_s))):
+                return True
+            if left_s <= LOOK_S:
+                if self._released.is_set() and timeout != 0:
+                    raise _JobEnded(0)
+                return False
 
     def await_records(self, look: Callable[[float], Any], timeout_s: float) -> Any:
         """What a consumer finds, looking for so many seconds; the end of the test ends the script.
@@ -296,6 +320,10 @@ class ScriptInside:
             if (query := _find_running(each)) is not None:
                 with acting_for(None):
                     query.stop()
+
+    def _await_release(self, seconds: float) -> None:
+        with acting_for(None):
+            self._released.wait(seconds)
 
     def _settle(self, queries: Sequence[Any]) -> None:
         """The script waits; for the test, only if it waits for something that does not end."""

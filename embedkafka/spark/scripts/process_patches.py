@@ -1,7 +1,7 @@
 """What a script sees of the process: itself, its arguments, environment and threads, and sleep.
 
-Other threads see the process as it is. The working directory and `sys.stdout` are the process's
-own, and so is what the script's subprocesses inherit.
+Other threads see the process as it is. `sys.stdout` is the process's own, and so is what the
+script's subprocesses inherit; the working directory is too, but is back when the script has ended.
 """
 
 import atexit
@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,11 +43,13 @@ def process_patches() -> Iterator[None]:
             patches.enter_context(diverted(type(os.environ), name, inside))
         patches.enter_context(diverted(threading.Thread, "__init__", _make_thread))
         patches.enter_context(diverted(threading.Thread, "start", _start_thread))
+        patches.enter_context(diverted(threading.Event, "wait", _await_event))
         patches.enter_context(diverted(time, "sleep", _sleep))
         patches.enter_context(diverted(ThreadPoolExecutor, "__init__", _make_pool))
         patches.enter_context(diverted(signal, "signal", _set_handler))
         patches.enter_context(diverted(signal, "pause", _pause))
         patches.enter_context(diverted(atexit, "register", _register))
+        patches.enter_context(diverted(os, "chdir", _change_directory))
         yield
 
 
@@ -190,7 +192,7 @@ def _start_thread(script: "ScriptInside", native: Any, thread: threading.Thread)
         run: Any = thread.run
 
         def run_for_script() -> None:
-            with acting_for(script):
+            with acting_for(script), suppress(SystemExit):  # as `threading.excepthook` does
                 run()
 
         thread.run = run_for_script  # type: ignore[method-assign]  # of this thread only
@@ -208,6 +210,12 @@ def _sleep(script: "ScriptInside", _native: Any, seconds: float) -> None:
     script.sleep(seconds)
 
 
+def _await_event(
+    script: "ScriptInside", native: Any, event: threading.Event, timeout: float | None = None
+) -> bool:
+    return script.await_event(lambda seconds: bool(native(event, seconds)), timeout)
+
+
 def _pause(script: "ScriptInside", _native: Any) -> None:
     script.sleep(threading.TIMEOUT_MAX)
 
@@ -223,3 +231,10 @@ def _set_handler(script: "ScriptInside", _native: Any, number: int, handler: obj
 def _register(script: "ScriptInside", _native: Any, function: Any, *args: Any, **kw: Any) -> Any:
     script.at_exit.append(lambda: function(*args, **kw))
     return function
+
+
+def _change_directory(script: "ScriptInside", native: Any, path: Any) -> None:
+    """The whole process is there until the script ends."""
+    before = os.getcwd()
+    native(path)
+    script.on_directory(before, os.getcwd())

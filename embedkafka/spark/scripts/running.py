@@ -16,12 +16,13 @@ where (`redirections`).
 """
 
 import linecache
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from embedkafka.runtime.arguments import (
@@ -128,6 +129,7 @@ class RunningScript:
         self._on_end = on_end
         self._thread: threading.Thread | None = None
         self._is_raised = False
+        self._paths: set[str] = set()
         self._modules: set[str] = set()
 
     # -- for tests
@@ -271,7 +273,7 @@ class RunningScript:
             )
         finally:
             leave(self._inside)
-            self._forget_modules()
+            self._restore_process()
             self._on_end()
         if not self._is_raised and not self._is_known():
             self.check()
@@ -314,13 +316,23 @@ class RunningScript:
             return "it has not begun"
         if self._inside.has_ended.is_set():
             return "it has ended"
-        frame: Any = sys._current_frames().get(thread.ident or 0)  # Any: or None
+        frames = sys._current_frames()
+        if (place := self._place(frames.get(thread.ident or 0))) is not None:
+            return f"it is at {place}"
+        left = next((each for each in self._inside.threads if each.is_alive()), None)
+        if left is None:
+            return "it runs"
+        place = self._place(frames.get(left.ident or 0))
+        return f"its thread {left.name} runs" + ("" if place is None else f", at {place}")
+
+    def _place(self, frame: FrameType | None) -> str | None:
+        """The line of the script that this code was called from."""
         while frame is not None and frame.f_code.co_filename != self._program.file:
             frame = frame.f_back
         if frame is None:
-            return "it runs"
+            return None
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        return f"it is at {frame.f_code.co_filename}:{frame.f_lineno}: `{line}`"
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}: `{line}`"
 
     def start(self) -> None:
         """Begins to run it, and returns at once."""
@@ -329,9 +341,9 @@ class RunningScript:
         if self._thread is not None:
             raise ConfigError(f"{self.name} has run: call run_script again")
         _recent[self.name] = self
+        self._paths, self._modules = set(sys.path), set(sys.modules)
         if self._program.folder is not None:
             sys.path.insert(0, self._program.folder)
-        self._modules = set(sys.modules)
         join(self._inside, _replacements)
         make: Any = InheritableThread  # untyped in PySpark; it ends its connection with the thread
         self._thread = make(self._inside.run, name=f"script {self.name}", daemon=True)
@@ -351,18 +363,15 @@ class RunningScript:
         self.check()
         return [each.query for each in self._inside.started if each.query.isActive]
 
-    def _forget_modules(self) -> None:
-        """Modules beside the script: another script may have others of the same name."""
-        folder = self._program.folder
-        if folder is None:
-            return
-        with suppress(ValueError):
-            sys.path.remove(folder)
+    def _restore_process(self) -> None:
+        """Another script may have other modules of the same names."""
+        own = {path for path in sys.path if path not in self._paths}
+        sys.path[:] = [path for path in sys.path if path not in own]
         for name in set(sys.modules) - self._modules:
-            beside = Path(folder, name.partition(".")[0])
-            file = Path(getattr(sys.modules[name], "__file__", None) or "")
-            if beside in file.parents or beside.with_suffix(".py") == file:
+            if any(_is_in(Path(path).absolute(), name) for path in own):
                 del sys.modules[name]
+        if self._inside.first_directory is not None:
+            os.chdir(self._inside.first_directory)
 
     # -- helpers
 
@@ -412,6 +421,17 @@ _recent: dict[str, RunningScript] = {}
 def _replacements() -> Iterator[None]:
     with process_patches(), spark_patches(), client_patches():
         yield
+
+
+def _is_in(folder: Path, name: str) -> bool:
+    """Whether a module was imported from a folder of `sys.path`, itself or its package."""
+    beside = folder / name.partition(".")[0]
+    module = sys.modules[name]
+    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    files = [Path(place) for place in places if isinstance(place, str)]
+    return any(
+        beside in (file, *file.parents) or beside.with_suffix(".py") == file for file in files
+    )
 
 
 def _without_own(trace: TracebackType | None) -> TracebackType | None:

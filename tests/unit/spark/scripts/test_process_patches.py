@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from embedkafka.spark.scripts import inside
 from embedkafka.spark.scripts.inside import ScriptInside
 from embedkafka.spark.scripts.membership import acting_for, current_script, join, leave
 from embedkafka.spark.scripts.process_patches import process_patches
@@ -168,6 +169,48 @@ def test_the_end_of_the_test_ends_sleeps() -> None:
             time.sleep(3600)
         with pytest.raises(SystemExit):
             signal.pause()
+
+
+def test_the_end_of_the_test_ends_waits_for_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inside, "_LAST_WAIT_S", 0.01)
+    reported: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+    ours, event = script(), threading.Event()
+    with running(ours):
+        with acting_for(ours):
+            assert not event.wait(0.001)
+            timer = threading.Timer(3600, print)
+            timer.start()
+            waiting = threading.Thread(target=event.wait)
+            waiting.start()
+        ours.terminate()
+        for thread in (timer, waiting):
+            thread.join(TIMEOUT_S)
+            assert not thread.is_alive()
+        with acting_for(ours):
+            assert not event.wait(0)
+            with pytest.raises(SystemExit):
+                event.wait(0.001)
+            event.set()
+            assert event.wait()
+    assert reported == []
+
+
+def test_a_directory_that_a_script_goes_to_is_told_with_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").mkdir()
+    ours = script()
+    with running(ours):
+        with acting_for(ours):
+            os.chdir("a")
+            os.chdir("/")
+        assert ours.first_directory == str(tmp_path)
+    assert [str(each) for each in ours.redirections.found] == [
+        f"working directory {tmp_path} -> {tmp_path}/a, for the whole process",
+        f"working directory {tmp_path}/a -> /, for the whole process",
+    ]
 
 
 def test_the_end_of_the_test_calls_the_handler_of_a_signal() -> None:
