@@ -64,7 +64,16 @@ _OPTIONS: Final[Mapping[str, str]] = {
         name: f"--{name.replace('_', '-')}"
         for name in (
             *("advertise", "anonymous", "brokers", "config", "data_dir", "durability", "host"),
-            *("log_dirs", "mechanism", "port", "racks", "security", "seed", "zookeeper"),
+            *(
+                "log_dirs",
+                "mechanism",
+                "metrics_port",
+                "port",
+                "racks",
+                "security",
+                "seed",
+                "zookeeper",
+            ),
         )
     },
 }

@@ -3,6 +3,7 @@
 Owner: the thread `ek-metrics`; each request has its own.
 """
 
+import errno
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.runtime.addresses import LOOPBACK
@@ -48,7 +49,12 @@ class MetricsPage:
         try:
             self._server = LocalHttpServer(port, Handler)
         except OSError as error:
-            raise ConfigError(f"cannot serve metrics on {LOOPBACK}:{port}: {error}") from error
+            reason = str(error)
+            if error.errno == errno.EADDRINUSE:
+                reason = (
+                    f"port {port} is in use: choose another `metrics_port`, or 0 for a free one"
+                )
+            raise ConfigError(f"cannot serve metrics on {LOOPBACK}:{port}: {reason}") from error
         self.url = f"http://{LOOPBACK}:{self._server.server_port}{_PATH}"
         self._thread = start_thread("ek-metrics", self._server.serve_forever, self._failures)
 

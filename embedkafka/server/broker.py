@@ -479,7 +479,8 @@ class Broker:
     def addresses(self) -> dict[str, str]:
         """Where clients connect, as `host:port`, by listener.
 
-        A listener on all addresses of the machine is where it says that it is.
+        A listener on all addresses of the machine is where it says that it is, or at the machine's
+        own address if it says the port of a proxy.
         """
         return {
             one.name: format_address(self._host_of(one), self.port(one.name))
@@ -953,10 +954,12 @@ class Broker:
         )
 
     def _host_of(self, listener: NamedListener) -> str:
+        """A port of its own is a proxy's, which may not pass this one on."""
         if listener.host not in self._own_addresses:
             return listener.host
-        told = listener.advertised
-        return (told.host if told else "") or self._own_addresses[listener.host]
+        told, port = listener.advertised, self.port(listener.name)
+        is_direct = told is not None and (told.port or port) == port
+        return (told.host if told and is_direct else "") or self._own_addresses[listener.host]
 
     def _info(self) -> BrokerInfo:
         return BrokerInfo(

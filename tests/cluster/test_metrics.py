@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from embedkafka import EmbeddedKafka, InvalidArgument
+from embedkafka import EmbeddedKafka, InvalidArgument, cli
 from embedkafka.cluster.metrics_page import MetricsPage
 from embedkafka.cluster.reports.metric_names import NAMES
 from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
@@ -298,6 +298,16 @@ def test_a_silent_client_holds_up_neither_the_page_nor_its_end(kafka: EmbeddedKa
         finally:
             page.close()
         assert silent.recv(1) == b""
+
+
+def test_a_port_of_the_page_that_is_taken(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert cli.main(["serve", "--metrics-port", str(port)]) == 2
+    assert capfd.readouterr().err == (
+        f"embedkafka: cannot serve metrics on 127.0.0.1:{port}: port {port} is in use: choose "
+        "another --metrics-port, or 0 for a free one\n"
+    )
 
 
 def test_a_name_that_another_site_points_here_gets_no_metrics(kafka: EmbeddedKafka) -> None:

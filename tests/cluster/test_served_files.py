@@ -156,6 +156,12 @@ def test_clients_may_be_given_another_host(serve: Serve) -> None:
     assert serve("advertised.listeners=PLAINTEXT://proxy:443", *options) == f"localhost:{port}"
 
 
+def test_the_port_of_a_proxy_is_not_taken_for_the_listeners(serve: Serve) -> None:
+    advertised = "advertised.listeners=PLAINTEXT://proxy.invalid:443"
+    (port,) = free_ports(1)
+    assert serve(f"listeners=PLAINTEXT://0.0.0.0:{port}\n{advertised}") == "proxy.invalid:443"
+
+
 def test_a_port_that_a_proxy_does_not_know_is_refused_in_one_message_with_all_else(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
