@@ -1,5 +1,6 @@
 """Jobs that are scripts, as people write them: nothing in them is written for a test."""
 
+import logging
 import os
 import signal
 import sys
@@ -27,10 +28,12 @@ from embedkafka.spark import (
 )
 
 TIMEOUT_S = 30
+_LOG = logging.getLogger(__name__)
 
 TOTALS = """
     import argparse
     import atexit
+    import logging.config
     import os
     import signal
     import sys
@@ -41,6 +44,9 @@ TOTALS = """
     sys.path.append("../lib")
     from common import BROKERS
 
+    logging.config.dictConfig({"version": 1})
+    logging.getLogger().setLevel(17)
+    logging.getLogger("jobs").addHandler(logging.StreamHandler(sys.stdout))
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--packages org.apache.spark:spark-sql-kafka"
     parser = argparse.ArgumentParser()
     parser.add_argument("--topic", default="orders")
@@ -115,7 +121,8 @@ def test_a_script_runs_as_it_is_and_goes_on_from_its_checkpoints(
 
     def process() -> tuple[object, ...]:
         handler = signal.getsignal(signal.SIGTERM)
-        return sys.argv, sys.path[:], dict(os.environ), os.getcwd(), handler
+        logs = logging.root.level, [*logging.getLogger("jobs").handlers], _LOG.disabled
+        return sys.argv, sys.path[:], dict(os.environ), os.getcwd(), handler, logs
 
     before = process()
     partitions = spark.conf.get("spark.sql.shuffle.partitions")

@@ -100,8 +100,8 @@ class ScriptInside:
         self.handlers: dict[int, Any] = {}
         """Those of signals. Any: functions, numbers, or None."""
         self.at_exit: list[Callable[[], object]] = []
-        self.first_directory: str | None = None
-        """Where the process was before the script went elsewhere."""
+        self.on_leaving: list[Callable[[], object]] = []
+        """What gives the process back as it was, the last first."""
         self.session: SparkSession | None = None
         self.started: list[StartedQuery] = []
         self.failure: BaseException | None = None
@@ -224,10 +224,6 @@ class ScriptInside:
         with acting_for(None):
             for name, session in self._tables.items():
                 session.sql(f"DROP TABLE IF EXISTS {name}")
-
-    def on_directory(self, before: str, after: str) -> None:
-        self.first_directory = self.first_directory or before
-        self.redirections.note("working directory", before, f"{after}, for the whole process")
 
     def on_client(self, client: Any) -> None:
         self._clients.add(client)

@@ -1,10 +1,11 @@
 """What a script sees of the process: itself, its arguments, environment and threads, and sleep.
 
-Other threads see the process as it is. `sys.stdout` is the process's own, and so is what the
-script's subprocesses inherit; the working directory is too, but is back when the script has ended.
+Other threads see the process as it is, but for the working directory and loggers, which are as they
+were when the script has ended. `sys.stdout` and what subprocesses inherit are the process's own.
 """
 
 import atexit
+import logging
 import os
 import signal
 import sys
@@ -50,6 +51,8 @@ def process_patches() -> Iterator[None]:
         patches.enter_context(diverted(signal, "pause", _pause))
         patches.enter_context(diverted(atexit, "register", _register))
         patches.enter_context(diverted(os, "chdir", _change_directory))
+        patches.enter_context(diverted(logging.Logger, "addHandler", _add_handler))
+        patches.enter_context(diverted(logging.Logger, "setLevel", _set_level))
         yield
 
 
@@ -237,4 +240,20 @@ def _change_directory(script: "ScriptInside", native: Any, path: Any) -> None:
     """The whole process is there until the script ends."""
     before = os.getcwd()
     native(path)
-    script.on_directory(before, os.getcwd())
+    script.on_leaving.append(lambda: os.chdir(before))
+    after = f"{os.getcwd()}, for the whole process"
+    script.redirections.note("working directory", before, after)
+
+
+def _add_handler(script: "ScriptInside", native: Any, logger: logging.Logger, handler: Any) -> None:
+    """It may write to a stream of this test, or to a file of the script's."""
+    native(logger, handler)
+    if handler in logger.handlers:
+        script.on_leaving.append(handler.close)
+        script.on_leaving.append(lambda: logger.removeHandler(handler))
+
+
+def _set_level(script: "ScriptInside", native: Any, logger: logging.Logger, level: Any) -> None:
+    before = logger.level
+    native(logger, level)
+    script.on_leaving.append(lambda: logger.setLevel(before))

@@ -16,7 +16,7 @@ where (`redirections`).
 """
 
 import linecache
-import os
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,6 +131,7 @@ class RunningScript:
         self._is_raised = False
         self._paths: set[str] = set()
         self._modules: set[str] = set()
+        self._loggers: Sequence[logging.Logger] = ()
 
     # -- for tests
 
@@ -342,6 +343,7 @@ class RunningScript:
             raise ConfigError(f"{self.name} has run: call run_script again")
         _recent[self.name] = self
         self._paths, self._modules = set(sys.path), set(sys.modules)
+        self._loggers = _enabled_loggers()
         if self._program.folder is not None:
             sys.path.insert(0, self._program.folder)
         join(self._inside, _replacements)
@@ -370,8 +372,11 @@ class RunningScript:
         for name in set(sys.modules) - self._modules:
             if any(_is_in(Path(path).absolute(), name) for path in own):
                 del sys.modules[name]
-        if self._inside.first_directory is not None:
-            os.chdir(self._inside.first_directory)
+        for logger in self._loggers:  # `logging.config` disables all that it does not know
+            logger.disabled = False
+        for undo in reversed(self._inside.on_leaving):
+            with suppress(Exception):  # such as a directory that is gone
+                undo()
 
     # -- helpers
 
@@ -421,6 +426,11 @@ _recent: dict[str, RunningScript] = {}
 def _replacements() -> Iterator[None]:
     with process_patches(), spark_patches(), client_patches():
         yield
+
+
+def _enabled_loggers() -> list[logging.Logger]:
+    known = list(logging.root.manager.loggerDict.values())
+    return [one for one in known if isinstance(one, logging.Logger) and not one.disabled]
 
 
 def _is_in(folder: Path, name: str) -> bool:

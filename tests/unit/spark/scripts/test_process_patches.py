@@ -196,23 +196,6 @@ def test_the_end_of_the_test_ends_waits_for_events(monkeypatch: pytest.MonkeyPat
     assert reported == []
 
 
-def test_a_directory_that_a_script_goes_to_is_told_with_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a").mkdir()
-    ours = script()
-    with running(ours):
-        with acting_for(ours):
-            os.chdir("a")
-            os.chdir("/")
-        assert ours.first_directory == str(tmp_path)
-    assert [str(each) for each in ours.redirections.found] == [
-        f"working directory {tmp_path} -> {tmp_path}/a, for the whole process",
-        f"working directory {tmp_path}/a -> /, for the whole process",
-    ]
-
-
 def test_the_end_of_the_test_calls_the_handler_of_a_signal() -> None:
     called: list[int] = []
 
