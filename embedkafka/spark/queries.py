@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 60.0
 _SILENT_S: Final = 3.0
 """After this time a wait for a trigger says so."""
+_LEAST: Final = "minoffsetspertrigger"
 
 #: What the status of a query says when a trigger has found nothing to do, and between two triggers.
 _IDLE, _BETWEEN = "Waiting for data to arrive", "Waiting for next trigger"
@@ -124,7 +125,7 @@ def _drain(
         if wait.is_over:
             raise AwaitTimeout(_too_late(query, execution, describe_missing(missing), wait))
         if wait.is_long:
-            wait.tell(_trigger_to_come(query, execution))
+            wait.tell(_held_back_by(query, execution))
         look_s = min(look_s * 2, _LAST_LOOK_S)
 
 
@@ -339,7 +340,7 @@ def _too_late(
     query: "StreamingQuery", execution: Execution | None, missing: str, wait: _Wait
 ) -> str:
     trigger = "" if execution is None else f", trigger {execution.trigger}"
-    to_come = _trigger_to_come(query, execution)
+    to_come = _held_back_by(query, execution)
     return (
         f"waited {wait.timeout_s:g} s for the query {_name(query)} to process its topics; last "
         f"seen: {missing or 'all offsets committed'}; status {query.status['message']!r}{trigger}"
@@ -347,14 +348,18 @@ def _too_late(
     )
 
 
-def _trigger_to_come(query: "StreamingQuery", execution: Execution | None) -> str:
-    """The trigger that a query waits for and how to have it at once; empty if there is none."""
-    if execution is None or not execution.interval_ms or query.status["isTriggerActive"]:
+def _held_back_by(query: "StreamingQuery", execution: Execution | None) -> str:
+    """What a query without a batch waits for and how to have one at once; empty if for nothing."""
+    if execution is None or query.status["isTriggerActive"]:
         return ""
-    return (
-        f"the next trigger of {execution.trigger}, in {execution.next_trigger_ms() / 1000:.0f} s; "
-        "`embedkafka.spark.immediate_triggers()` lets triggers fire at once"
-    )
+    if execution.interval_ms:
+        return (
+            f"the next trigger of {execution.trigger}, in "
+            f"{execution.next_trigger_ms() / 1000:.0f} s; "
+            "`embedkafka.spark.immediate_triggers()` lets triggers fire at once"
+        )
+    least = [source[_LEAST] for source in execution.kafka_sources() if _LEAST in source]
+    return f"more records: a source has minOffsetsPerTrigger {least[0]}" if least else ""
 
 
 def _name(query: "StreamingQuery") -> str:

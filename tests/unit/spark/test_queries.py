@@ -180,6 +180,17 @@ def test_a_long_wait_for_a_trigger_says_so_once_and_again_at_its_end(
     assert capsys.readouterr().err == f"embedkafka: drain waits for {waits}\n"
 
 
+def test_a_wait_for_a_source_that_wants_more_records_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = {**Orders().spark_options(), "minoffsetspertrigger": "100"}
+    monkeypatch.setattr(HourlyQuery, "interval_ms", 0)
+    monkeypatch.setattr(HourlyQuery, "kafka_sources", lambda query: [source])
+    monkeypatch.setattr(queries, "find_execution", lambda query: query)
+    with pytest.raises(AwaitTimeout, match=r"more records: a source has minOffsetsPerTrigger 100"):
+        drain(cast(StreamingQuery, HourlyQuery(3)), timeout_s=0)
+
+
 class CommittedQuery(HourlyQuery):
     """One that has committed all batches, and tells the progress of the last one a little later."""
 
