@@ -58,12 +58,12 @@ class AwaitTimeout(EmbedKafkaError):
 
 
 class QueryFailed(AwaitTimeout):
-    """A wait for records that will not come: the Spark query that should write them has failed.
+    """A wait for records that will not come: the query or script that should write them has failed.
 
-    `exception` is Spark's; the message has the essence of it.
+    `exception` is Spark's or the script's; the message has the essence of it.
     """
 
-    def __init__(self, message: str, exception: Exception) -> None:
+    def __init__(self, message: str, exception: BaseException) -> None:
         super().__init__(message)
         self.exception = exception
 
@@ -111,6 +111,7 @@ for _public in (
     ClusterClosed,
     DirectoryInUse,
     AwaitTimeout,
+    QueryFailed,
     BackgroundFailure,
 ):
     # Where users import it from, so that pytest's one-line summaries have room for the message.

@@ -954,7 +954,7 @@ class Broker:
         )
 
     def _host_of(self, listener: NamedListener) -> str:
-        """A port of its own is a proxy's, which may not pass this one on."""
+        """Another port is a proxy's, which may not pass this one on."""
         if listener.host not in self._own_addresses:
             return listener.host
         told, port = listener.advertised, self.port(listener.name)

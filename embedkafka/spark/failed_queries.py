@@ -1,13 +1,14 @@
-"""Queries that fail while a test waits for the records that they should write.
+"""Queries and scripts that fail while a test waits for the records that they should write.
 
 A wait on a topic would sit out its timeout. Instead it looks now and then at the queries of this
 process: those that a `QueryLog` has noted, which also knows the ones that failed before the wait,
-or else those that run in the active session.
+or else those that run in the active session. And at the scripts that `run_script` runs.
 
 Owner: the waiting thread.
 Invariants: a look never raises and starts nothing; a query that cannot be read is not judged.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from embedkafka.spark.report import clean_exception
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from embedkafka.spark.scripts.running import RunningScript
+
+_SCRIPTS: Final = "embedkafka.spark.scripts.running"
 _BETWEEN_LOOKS_MS: Final = 500
 _SHOWN_LINES: Final = 15
 
@@ -51,6 +55,31 @@ class SeenQuery:
         return "\n  ".join(said)
 
 
+class FailedScript:
+    """A script that has failed, and the test has not been told."""
+
+    is_active, writes, was_active = False, None, True
+
+    def __init__(self, script: "RunningScript", failure: BaseException) -> None:
+        self._script = script
+        self.failure = failure
+
+    def error(self, wanted: str) -> QueryFailed:
+        """The end of a wait for `wanted`; the script's own error, with its lines, is the cause."""
+        said = f"waited for {wanted}\nwhich will not come: {self.describe_failure()}"
+        error = QueryFailed(said, self.failure)
+        error.__cause__ = self._script.tell_failure()
+        return error
+
+    def describe_failure(self) -> str:
+        kind, said = type(self.failure).__name__, str(self.failure).strip().splitlines()
+        lines = [
+            f"the script {self._script.name} has failed: {kind}: {(said or [''])[0]}",
+            *said[1:],
+        ]
+        return "\n  ".join(lines[:_SHOWN_LINES])
+
+
 class QueryWatch:
     """Looks for the failure of the query that should write to a topic."""
 
@@ -60,8 +89,8 @@ class QueryWatch:
         self._seen: dict[str, SeenQuery] = {}
         self._next_look_ms = 0.0
 
-    def find_failed(self) -> SeenQuery | None:
-        """The query whose failure makes the wait vain; looks at most twice a second."""
+    def find_failed(self) -> SeenQuery | FailedScript | None:
+        """The query or script whose failure makes the wait vain; looks at most twice a second."""
         now_ms = REAL_TIME.monotonic_ms()
         if now_ms < self._next_look_ms:
             return None
@@ -69,13 +98,14 @@ class QueryWatch:
         for query in [*_known_queries(), *self._queries.values()]:
             with suppress(Exception):  # of py4j or gRPC: the session may end at any moment
                 self._look_at(query)
-        return find_culprit(self._seen.values())
+        return find_culprit([*self._seen.values(), *_failed_scripts()])
 
     def describe_failures(self) -> str:
         """All failed queries, for the text of a timeout: one of them may be further upstream."""
         self._next_look_ms = 0
         self.find_failed()
-        return "\n".join(each.describe_failure() for each in self._seen.values() if each.failure)
+        known: list[SeenQuery | FailedScript] = [*self._seen.values(), *_failed_scripts()]
+        return "\n".join(each.describe_failure() for each in known if each.failure)
 
     def _look_at(self, query: "StreamingQuery") -> None:
         run = str(query.runId)
@@ -100,8 +130,8 @@ class QueryWatch:
         return None
 
 
-def find_culprit(seen: Iterable[SeenQuery]) -> SeenQuery | None:
-    """The failed query to blame; None as long as a running one may write the records.
+def find_culprit(seen: Iterable[SeenQuery | FailedScript]) -> SeenQuery | FailedScript | None:
+    """The failed query or script to blame; None as long as a running one may write the records.
 
     A query that does not tell where it writes, such as one with `foreachBatch`, is blamed only if
     it failed during the wait: a test may have expected an earlier failure.
@@ -114,6 +144,12 @@ def find_culprit(seen: Iterable[SeenQuery]) -> SeenQuery | None:
         if each.writes or (each.writes is None and each.was_active):
             return each
     return None
+
+
+def _failed_scripts() -> list[FailedScript]:
+    scripts: Any = sys.modules.get(_SCRIPTS)  # its module, if there have been any
+    untold = () if scripts is None else scripts.untold_failures()
+    return [FailedScript(script, failure) for script, failure in untold]
 
 
 def _known_queries() -> "Iterator[StreamingQuery]":

@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka
+from embedkafka import AwaitTimeout, ConfigError, EmbeddedKafka, QueryFailed
 from embedkafka.explore import Input, Refuted, Script, all_records, explore, table
 from embedkafka.spark import (
     RunningScript,
@@ -241,6 +241,37 @@ def test_a_script_that_fails_raises_its_own_error_at_once(
         with pytest.raises(StreamingQueryException, match="bad") as told:
             script.wait()
         assert str(path) in [str(entry.path) for entry in told.traceback]
+
+
+BREAKS = """
+    from confluent_kafka import Consumer
+
+    servers = {"bootstrap.servers": "localhost:9092"}
+    consumer = Consumer({**servers, "group.id": "copies", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    while True:
+        if consumer.poll(1):
+            raise KeyError("no sku")
+"""
+
+
+def test_a_wait_for_what_a_script_should_write_ends_with_the_script(
+    kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    orders, copies = kafka.topic("orders"), kafka.topic("copies")
+    path = write(BREAKS)
+    with running(path, kafka, spark, tmp_path):
+        orders.send("one")
+        with pytest.raises(QueryFailed, match=r"job\.py has failed: KeyError: 'no sku'") as failed:
+            copies.wait_for(1)
+        cause = failed.value.__cause__
+        assert cause is failed.value.exception
+        assert cause.__traceback__ is not None
+        assert cause.__traceback__.tb_frame.f_code.co_filename == str(path)
+        orders.wait_for(1)
+        with pytest.raises(AwaitTimeout) as late:
+            copies.wait_for(1, timeout_s=0)
+        assert not isinstance(late.value, QueryFailed), "the test has been told"
 
 
 BATCHES = """

@@ -235,7 +235,8 @@ class Topic:
 
         It does not wait for a Spark query of this process that has failed. It blames a query whose
         sink is this topic, or, if it failed during the wait, one that does not tell where it
-        writes (`foreachBatch`, Spark Connect), and only if no running query may write here.
+        writes (`foreachBatch`, Spark Connect), or a script whose failure the test has not seen, and
+        only if no running query may write here.
 
         Args:
             condition: a number of records, or a function of the records so far, whose result

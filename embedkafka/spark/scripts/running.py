@@ -276,7 +276,7 @@ class RunningScript:
             leave(self._inside)
             self._restore_process()
             self._on_end()
-        if not self._is_raised and not self._is_known():
+        if not self._is_told():
             self.check()
 
     def drop_tables(self) -> None:
@@ -295,10 +295,16 @@ class RunningScript:
     def check(self) -> None:
         """Raises what the script has raised, if it has failed."""
         __tracebackhide__ = True
+        if (failure := self.tell_failure()) is not None:
+            raise failure
+
+    def tell_failure(self) -> BaseException | None:
+        """What the script has raised, with the lines of the script alone."""
         failure = self._inside.failure
-        if failure is not None:
-            self._is_raised = True
-            raise failure.with_traceback(_without_own(failure.__traceback__))
+        if failure is None:
+            return None
+        self._is_raised = True
+        return failure.with_traceback(_without_own(failure.__traceback__))
 
     def describe(self) -> str:
         """Where the script is, its queries, and what was redirected: for a report."""
@@ -380,10 +386,10 @@ class RunningScript:
 
     # -- helpers
 
-    def _is_known(self) -> bool:
-        """Whether the test has seen the query fail whose failure the script has raised."""
+    def _is_told(self) -> bool:
+        """Whether the test has seen what the script has raised, or the query fail that did it."""
         is_querys = type(self._inside.failure).__name__ == "StreamingQueryException"
-        return is_querys and self._inside.is_failure_told
+        return self._is_raised or (is_querys and self._inside.is_failure_told)
 
     def _find(self, which: str | int) -> "StreamingQuery | None":
         started = list(self._inside.started)
@@ -413,6 +419,16 @@ class RunningScript:
 def recent_scripts() -> tuple[RunningScript, ...]:
     """Those that have begun since `forget_scripts`, for a report: of each its last run."""
     return tuple(_recent.values())
+
+
+def untold_failures() -> list[tuple[RunningScript, BaseException]]:
+    """The scripts that have failed, and are not stopped yet, with what they raised."""
+    return [
+        (each, each._inside.failure)
+        for each in recent_scripts()
+        if each._inside.failure is not None
+        if each._inside in running_scripts() and not each._is_told()
+    ]
 
 
 def forget_scripts() -> None:
