@@ -84,7 +84,7 @@ def require_usable(config: pytest.Config) -> None:
                 with cluster:
                     return
     except EmbedKafkaError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(str(error).replace("`port`", "--kafka-port")) from error
 
 
 def external_cluster(options: Options) -> "tuple[str, ClientSettings | None] | None":
