@@ -41,10 +41,13 @@ class SeenQuery:
     was_active: bool = False
     """Whether it has been running during the wait."""
     failure: Exception | None = None
+    query: "StreamingQuery | None" = None
 
     def error(self, wanted: str) -> QueryFailed:
         """The end of a wait for `wanted`; the query has failed."""
         assert self.failure is not None
+        if (scripts := sys.modules.get(_SCRIPTS)) is not None and self.query is not None:
+            scripts.on_failure_told(self.query)
         said = f"waited for {wanted}\nwhich will not come: {self.describe_failure()}"
         return QueryFailed(said, self.failure)
 
@@ -111,7 +114,8 @@ class QueryWatch:
         run = str(query.runId)
         seen = self._seen.get(run)
         if seen is None:
-            seen = SeenQuery(name=query.name or str(query.id), writes=self._writes(query))
+            name = query.name or str(query.id)
+            seen = SeenQuery(name=name, writes=self._writes(query), query=query)
             self._seen[run] = seen
         if not seen.is_active:
             return  # it has ended for good

@@ -273,6 +273,15 @@ def test_a_wait_for_what_a_script_should_write_ends_with_the_script(
             copies.wait_for(1, timeout_s=0)
         assert not isinstance(late.value, QueryFailed), "the test has been told"
 
+    query = "frame.selectExpr('string(raise_error(value)) AS value').writeStream.format('kafka')"
+    options = "{'kafka.bootstrap.servers': 'b:1', 'topic': 'copies', 'checkpointLocation': 'c'}"
+    path = write(dedent(STREAM) + f"{query}.options(**{options}).start().awaitTermination()\n")
+    with (
+        running(path, kafka, spark, tmp_path),
+        pytest.raises(QueryFailed, match=r"the query .* has failed:(?s:.*)one"),
+    ):
+        copies.wait_for(1)
+
 
 BATCHES = """
     import os

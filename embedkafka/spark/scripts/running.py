@@ -431,6 +431,12 @@ def untold_failures() -> list[tuple[RunningScript, BaseException]]:
     ]
 
 
+def on_failure_told(query: "StreamingQuery") -> None:
+    """The test has seen that a query failed, and need not hear it from the script as well."""
+    for script in running_scripts():
+        script.on_failure_told(query)
+
+
 def forget_scripts() -> None:
     _recent.clear()
 
