@@ -75,11 +75,8 @@ class FailedScript:
         return error
 
     def describe_failure(self) -> str:
-        kind, said = type(self.failure).__name__, str(self.failure).strip().splitlines()
-        lines = [
-            f"the script {self._script.name} has failed: {kind}: {(said or [''])[0]}",
-            *said[1:],
-        ]
+        said = f"{type(self.failure).__name__}: {clean_exception(str(self.failure))}".strip(": ")
+        lines = f"the script {self._script.name} has failed: {said}".splitlines()
         return "\n  ".join(lines[:_SHOWN_LINES])
 
 

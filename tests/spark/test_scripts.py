@@ -379,6 +379,7 @@ def test_a_function_of_batches_runs_to_its_end(
 
 TABLES = """
     spark.range(3).write.saveAsTable("numbers")
+    spark.sql("CREATE TABLE IF NOT EXISTS listed USING parquet AS SELECT 1 AS n")
     spark.range(2).write.mode("append").saveAsTable("earlier")
     query = frame.writeStream.option("checkpointLocation", "save").toTable("values")
     query.awaitTermination()
@@ -397,8 +398,9 @@ def test_tables_of_a_script_go_with_its_directory(
             drain(script["values"])
         assert spark.table("values").count() == 1
         assert exists("numbers")
+        assert exists("listed")
         script.drop_tables()
-        assert (exists("values"), exists("numbers")) == (False, False)
+        assert (exists("values"), exists("numbers"), exists("listed")) == (False, False, False)
         assert spark.table("earlier").count() == 3
         with run_script(path, kafka=kafka, spark=spark) as script:
             drain(script["values"])

@@ -5,6 +5,7 @@ reads, writes or starts, for only then is its format known.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
@@ -27,6 +28,10 @@ Native = Callable[..., Any]  # Any: a method of PySpark
 
 _FORMATS: Final = ("csv", "json", "orc", "parquet", "text", "xml")
 _PATHS: Final = ("path", "paths")
+_CREATE_TABLE: Final = re.compile(
+    r"\s*create\s+(?:or\s+replace\s+)?(?:external\s+)?table\s+(?:if\s+not\s+exists\s+)?([\w.`]+)",
+    re.IGNORECASE,
+)
 
 
 class _Given:
@@ -70,6 +75,7 @@ def _replacements() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield SparkContext, "__init__", _make_context
     yield SparkSession, "getActiveSession", lambda script, native, cls: script.session
     yield SparkSession, "createDataFrame", _create_frame
+    yield SparkSession, "sql", _run_sql
     yield SparkSession, "stop", _stop_session
     yield SparkContext, "stop", _stop_session
     yield SparkContext, "setLogLevel", _set_log_level
@@ -140,6 +146,14 @@ def _create_frame(
         return native(session, *args, **kw)
     finally:
         owner._activeSession = active
+
+
+def _run_sql(
+    script: "ScriptInside", native: Native, session: Any, sqlQuery: str, *args: Any, **kw: Any
+) -> Any:
+    if (creates := _CREATE_TABLE.match(sqlQuery)) is not None:
+        script.on_table(creates[1], session)
+    return native(session, sqlQuery, *args, **kw)
 
 
 def _stop_session(script: "ScriptInside", _native: Native, _session: Any) -> None:
