@@ -145,7 +145,7 @@ class Brokers:
         return [handle for handle in self.all() if handle.is_running]
 
     def live(self) -> list[Broker]:
-        """What runs now, by id. Another thread may end one of them meanwhile."""
+        """What runs now, by id. Another thread may end one of them at any moment."""
         return [broker for handle in self.all() if (broker := handle.broker) is not None]
 
     def find_live(self, broker_id: int) -> Broker | None:
