@@ -36,10 +36,12 @@ from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.temporary import TemporaryDirectory
-from embedkafka.server.broker import Broker, BrokerSpec
+from embedkafka.server.assembly import Assembly
+from embedkafka.server.broker import Broker
 from embedkafka.server.config.broker import BrokerConfig, parse_broker_settings
 from embedkafka.server.config.listeners import Placement
 from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
+from embedkafka.server.identity import BrokerSpec
 from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
@@ -117,14 +119,14 @@ class BrokerProcess:
         """The `host:port` of each listener for clients; `address` is that of the first."""
         if self._broker is None:
             raise ClusterClosed(f"broker {self._id} is not running")
-        return self._broker.addresses
+        return self._broker.bound.addresses
 
     @property
     def advertised(self) -> dict[str, str]:
         """The `host:port` that clients of each listener are given."""
         if self._broker is None:
             raise ClusterClosed(f"broker {self._id} is not running")
-        return self._broker.advertised
+        return self._broker.bound.advertised
 
     def start(self) -> Self:
         """Joins the cluster, after an earlier session of this broker has expired."""
@@ -189,12 +191,14 @@ class BrokerProcess:
     def _boot(self, spec: BrokerSpec) -> None:
         store = self._connect(spec.config)
         broker = Broker(
-            spec,
-            store=store,
-            clock=self._clock,
-            failures=self._failures,
-            files=SystemFiles(syncs=self._directory is None),
-            rng=random.Random(),
+            Assembly(
+                spec,
+                store=store,
+                clock=self._clock,
+                failures=self._failures,
+                files=SystemFiles(syncs=self._directory is None),
+                rng=random.Random(),
+            )
         )
         try:
             self._await_unregistered(KafkaZk(store, self._clock), spec.config)

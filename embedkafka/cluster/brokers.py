@@ -43,9 +43,11 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.threads import PATIENCE_S as BUSY_S
 from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.runtime.values import replace
-from embedkafka.server.broker import Broker, BrokerSpec, Handle
+from embedkafka.server.assembly import Assembly, Handle
+from embedkafka.server.broker import Broker
 from embedkafka.server.config.broker import BrokerConfig
 from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
+from embedkafka.server.identity import BrokerSpec
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topics.auto_creation import AutoCreation
 from embedkafka.zk.kafka_zk import KafkaZk
@@ -400,21 +402,23 @@ class Brokers:
         )
         clock = PausableClock(self.clock)
         broker = Broker(
-            spec,
-            store=session,
-            clock=clock,
-            failures=self._failures,
-            files=DiskFiles(self._disk(broker_id), self.files),
-            rng=random.Random(self.rng.getrandbits(64)),
-            find_peer=self.network.peers(broker_id, self._find_replicas),
-            transport=self.network.transport(broker_id),
-            around=lambda handle, metadata: self._around(spec, handle, metadata),
-            on_halt=lambda: self._halt(broker),
-            ages=self._ages,
-            live_members=self._live_members,
-            auto_creation=self.auto_creation,
-            state_change_log=self.state_change_log,
-            controller_event_log=self.controller_event_log,
+            Assembly(
+                spec,
+                store=session,
+                clock=clock,
+                failures=self._failures,
+                files=DiskFiles(self._disk(broker_id), self.files),
+                rng=random.Random(self.rng.getrandbits(64)),
+                find_peer=self.network.peers(broker_id, self._find_replicas),
+                transport=self.network.transport(broker_id),
+                around=lambda handle, metadata: self._around(spec, handle, metadata),
+                on_halt=lambda: self._halt(broker),
+                ages=self._ages,
+                live_members=self._live_members,
+                auto_creation=self.auto_creation,
+                state_change_log=self.state_change_log,
+                controller_event_log=self.controller_event_log,
+            )
         )
         if broker_id in self._meters:
             broker.measure(self._meters[broker_id])

@@ -369,7 +369,7 @@ class EmbeddedKafka:
         Raises:
             ClusterClosed: no broker is running.
         """
-        return self._addresses(lambda broker: broker.addresses)
+        return self._addresses(lambda broker: broker.bound.addresses)
 
     @property
     def advertised(self) -> dict[str, str]:
@@ -381,7 +381,7 @@ class EmbeddedKafka:
         Raises:
             ClusterClosed: no broker is running.
         """
-        return self._addresses(lambda broker: broker.advertised)
+        return self._addresses(lambda broker: broker.bound.advertised)
 
     def _addresses(self, of: "Callable[[Broker], dict[str, str]]") -> dict[str, str]:
         brokers = None if self._resources is None else self._resources.brokers

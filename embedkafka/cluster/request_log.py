@@ -39,7 +39,7 @@ from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import NamedTuple
-from embedkafka.server.broker import Handle
+from embedkafka.server.assembly import Handle
 
 _REMEMBERED: Final = 10_000
 _MAX_BYTES: Final = 16 * 1024 * 1024

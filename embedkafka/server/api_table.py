@@ -17,7 +17,7 @@ from embedkafka.runtime.values import NamedTuple, dataclass, replace
 if TYPE_CHECKING:
     from embedkafka.security.acl.operations import AclOperation, ResourceType
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
+    from embedkafka.server.parts import BrokerParts
 
 Message = Any  # Any: a request or a response of any API
 
@@ -62,7 +62,7 @@ class PartitionChange(NamedTuple):
 
     strict_since: int
     """The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
-    partitions: "Callable[[Broker, Message], int]"
+    partitions: "Callable[[BrokerParts, Message], int]"
     """How many partitions an entry creates or deletes; 0 if it fails whatever the quota is."""
 
 

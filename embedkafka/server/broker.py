@@ -1,153 +1,61 @@
-"""One broker: builds its parts, starts and stops them in order. The only place where they meet.
+"""One broker: starts and stops its parts in order, and passes on changes of settings.
 
 Owner: the caller of `start`, `stop` and `kill`, one at a time; each part owns its own state.
 Invariants: a broker registers only after its control plane answers, so the controller's first
 requests reach it. After `stop` or `kill`, no thread, port or session of it remains.
-Not here: what requests mean (`handlers`), what the cluster decides (`controller`).
+Not here: what requests mean (`handlers`), what the cluster decides (`controller`), and how the
+parts are made and joined (`assembly`).
 """
 
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
 
 from embedkafka.controller.controller import Controller
-from embedkafka.controller.event_log import ControllerEventLog
-from embedkafka.controller.state_change_log import StateChangeLog
-from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.log.config import LogConfig
-from embedkafka.log.environment import LogEnvironment
 from embedkafka.log.files.checkpoints import MetaProperties
-from embedkafka.log.files.record_ages import RecordAges
-from embedkafka.log.manager import LogManager
-from embedkafka.net.authentication import NewAuthenticator, NewLogin
-from embedkafka.net.client import BrokerClient
-from embedkafka.net.request_channel import Request, RequestChannel
-from embedkafka.net.socket_server import Connection, ProcessorView, SocketServer
-from embedkafka.net.transport import Encrypt, Transport, own_address
-from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.messages.brokers import (
-    ControlledShutdownRequest,
-    UpdateMetadataRequest,
-)
-from embedkafka.purgatory.purgatory import Purgatory
-from embedkafka.purgatory.timer import SystemTimer
-from embedkafka.replica.fetch_session import FetchManager
-from embedkafka.replica.following.leader_endpoint import (
-    LeaderAccess,
-    LeaderEndPoint,
-    LeaderUnavailable,
-    OnNews,
-)
-from embedkafka.replica.local_leader import LocalLeader
-from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.ports import ReplicaPorts
+from embedkafka.net.socket_server import Connection, ProcessorView
+from embedkafka.protocol.messages.brokers import ControlledShutdownRequest
 from embedkafka.replica.strays import find_strays
-from embedkafka.runtime.addresses import LOOPBACK, format_address, is_loopback, is_wildcard
-from embedkafka.runtime.clock import Clock, SystemClock
-from embedkafka.runtime.event_loop import EventLoop
-from embedkafka.runtime.failures import ConfigError, Failures
-from embedkafka.runtime.files import Files
-from embedkafka.runtime.ids import NO_BROKER_EPOCH, BrokerId, TopicPartition, format_uuid
-from embedkafka.runtime.problems import Problems
-from embedkafka.runtime.scheduler import ThreadScheduler
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.ids import format_uuid
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from embedkafka.runtime.values import dataclass, field, replace
+from embedkafka.runtime.values import dataclass
 from embedkafka.security.principals import ANONYMOUS
-from embedkafka.server.adapters import (
-    CachedCoordinatorLeaders,
-    CachedMetadata,
-    CoordinatorLeadership,
-    DiskFailures,
-    LocalPartitions,
-    StoredProducerIds,
-)
-from embedkafka.server.broker_channels import BrokerChannels
+from embedkafka.server.assembly import Assembly
 from embedkafka.server.config import part_configs
 from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.definition import ConfigValue
-from embedkafka.server.config.dynamic import OF_QUOTAS, DynamicConfig
-from embedkafka.server.config.listeners import (
-    AS_SET,
-    PLAINTEXT,
-    Address,
-    Listeners,
-    NamedListener,
-    Placement,
-    plan_listeners,
-)
-from embedkafka.server.dispatch import Dispatcher
-from embedkafka.server.handler_pool import HandlerPool
-from embedkafka.server.lazy_coordinator import LazyCoordinator
-from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.run_state import RunState
-from embedkafka.server.topics.admin import TopicAdmin
-from embedkafka.server.topics.auto_creation import AutoCreation
-from embedkafka.server.topics.delayed import DelayedTopics
-from embedkafka.server.topics.rules import DEFAULT, is_valid_topic_name
-from embedkafka.zk.kafka_zk import KafkaZk
-from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo
-from embedkafka.zk.store import ConnectionLoss, SessionExpired, ZkStore
+from embedkafka.server.config.dynamic import OF_QUOTAS
+from embedkafka.server.config.listeners import PLAINTEXT
+from embedkafka.zk.store import ConnectionLoss, SessionExpired
 
 if TYPE_CHECKING:
-    from embedkafka.coordinator.ports import CoordinatorParts
     from embedkafka.group.service import GroupService
     from embedkafka.security.acl.authorizer import AclAuthorizer
     from embedkafka.security.principals import KafkaPrincipal
     from embedkafka.security.quotas.client_quotas import ClientQuotas
-    from embedkafka.security.tokens import DelegationTokens
-    from embedkafka.server.authentication import Authentication
-    from embedkafka.server.encryption import Encryption
     from embedkafka.server.meter import Meter
-    from embedkafka.server.txn_verification import TxnVerification
     from embedkafka.txn.service import TxnService
 
 _LOG = logging.getLogger(__name__)
 
-_TXN_APPEND_TIMEOUT_MS: Final = 5_000
-_FORWARDING: Final = "forwarding"
-_CONTROL_PLANE_QUEUED_MAX_REQUESTS: Final = 20  # Kafka's, and no setting there either
 
-PeerResolver = Callable[[BrokerId], ReplicaManager | None]
-"""Finds the replicas of a broker in the same process, or None while it is down."""
+class RunState(Enum):
+    """What a broker does as a whole, as Kafka's gauge BrokerState numbers it."""
 
-Handle = Callable[[Request], None]
-Around = Callable[[Handle, MetadataCache], Handle]
-"""Wraps the function that answers requests."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSpec:
-    """What makes one broker different from the next.
-
-    Access to the control plane is control of the broker. So it listens on `control_host`, which is
-    loopback unless the cluster spans machines.
-    """
-
-    id: BrokerId
-    placement: Placement = AS_SET
-    ports: Mapping[str, int] = field(default_factory=dict)
-    """Ports for listeners that have none, by name."""
-    control_host: str = LOOPBACK
-    config: BrokerConfig
-
-    @property
-    def log_dirs(self) -> Sequence[Path]:
-        text = self.config.text("log.dirs") or self.config.text("log.dir")
-        return [Path(part.strip()) for part in text.split(",")]
-
-    @property
-    def rack(self) -> str | None:
-        return self.config.text("broker.rack") or None
-
-    def listeners(self) -> Listeners:
-        return plan_listeners(
-            self.config.given, self.placement, control_host=self.control_host, ports=self.ports
-        )
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    """It starts, and checks logs after a shutdown that was not clean."""
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    """It waits for the controller to move its leaders away."""
+    SHUTTING_DOWN = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,125 +72,25 @@ class NetworkView:
 
 
 class Broker:
-    """A running broker; every restart makes a new one.
+    """A running broker; every restart makes a new one."""
 
-    It follows the leaders that `find_peer` finds in this process; without `find_peer`, over the
-    wire.
-    """
-
-    def __init__(
-        self,
-        spec: BrokerSpec,
-        *,
-        store: ZkStore,
-        clock: Clock,
-        failures: Failures,
-        files: Files,
-        rng: random.Random,
-        find_peer: PeerResolver | None = None,
-        transport: Transport | None = None,
-        around: Around | None = None,
-        on_halt: Callable[[], None] | None = None,
-        ages: RecordAges | None = None,
-        live_members: LiveMembers | None = None,
-        auto_creation: AutoCreation | None = None,
-        state_change_log: StateChangeLog | None = None,
-        controller_event_log: ControllerEventLog | None = None,
-    ) -> None:
-        """Calls `on_halt`, on any thread, when the last log directory has failed.
-
-        Kafka ends its process then; the owner of this broker should end it too. Brokers whose clock
-        can be moved share their `ages`, brokers that can be emptied their `live_members` and
-        `auto_creation`, and the brokers of one process their `state_change_log` and
-        `controller_event_log`.
-        """
-        self.id = spec.id
-        self.spec = spec
-        self.listeners = spec.listeners()
-        self._own_addresses = {
-            one.host: own_address(one.host) for one in self.listeners.all if is_wildcard(one.host)
-        }
-        self.cluster_id = ""
-        self.features_epoch = 0
-        self.clock = clock
-        self._failures = failures
-        self._rng = rng
-        self._transport = transport
-        self._find_peer = find_peer
-        self._live_members = live_members or LiveMembers()
-        self.auto_creation = auto_creation or AutoCreation()
-        self._state_change_log = state_change_log
-        self._controller_event_log = controller_event_log
-        self._on_halt = on_halt
-        self._zk_store = store
-        self.zk = KafkaZk(store, clock)
-        self.controller: Controller | None = None
-        self.meter: Meter | None = None
-        """Counts requests, once metrics are wanted; `measure` sets it."""
+    def __init__(self, built: Assembly) -> None:
+        self._built = built
+        parts = self.parts = built.parts
+        self.id = built.id
+        self.spec = built.spec
+        self.listeners = built.listeners
+        self.bound = built.bound
+        self.make_client = built.make_client
+        self.authentication = built.authentication
+        self.encryption = built.encryption
+        self.authorizer, self.tokens = parts.authorizer, parts.tokens
+        self.clock, self.zk = parts.clock, parts.zk
+        self.metadata, self.config = parts.metadata, parts.config
+        self.logs, self.replicas = parts.logs, parts.replicas
         self.run_state = RunState.NOT_RUNNING
-        self._is_unclean = False
-
-        self._background = ThreadScheduler(f"ek-b{self.id}-background", clock, failures)
-        self._cleaners: list[ThreadScheduler] = []
-        self.conversions = ThreadScheduler(f"ek-b{self.id}-conversions", clock, failures)
-        self.timer = SystemTimer(clock, failures, f"ek-b{self.id}-timer")
-        self._coordinator: EventLoop[Callable[[], None]] = EventLoop(
-            f"ek-b{self.id}-coordinator", lambda event: event(), failures
-        )
-
-        self.metadata = MetadataCache()
-        self.config = DynamicConfig(self.id, spec.config, self.zk, self._background)
-        # A separate generator: other draws, and their timing, must not change topic ids.
-        self.topics = TopicAdmin(self.zk, self.metadata, random.Random(rng.getrandbits(64)))
-        self.topic_purgatory: Purgatory[DelayedTopics] = Purgatory("topics", self.timer, failures)
-        self.election_purgatory: Purgatory[DelayedTopics] = Purgatory(
-            "elections", self.timer, failures
-        )
-        self.logs = self._make_logs(files, ages or RecordAges())
-        self.replicas = self._make_replicas()
-        self.fetches = FetchManager(
-            clock, rng, slots=spec.config.integer("max.incremental.fetch.session.cache.slots")
-        )
-
-        self.tokens = self._make_tokens()
-        problems = Problems()
-        self.authentication = problems.attempt(lambda: self._make_authentication(files))
-        self.encryption = problems.attempt(lambda: self._make_encryption(files))
-        problems.raise_all()
-        self._markers = self._channels_for("markers")
-        self._verifications = self._channels_for("verification")
-        self.forwarding = self._channels_for(_FORWARDING)
-        """To the active controller, which alone can answer some requests."""
-        self._groups = LazyCoordinator(GROUP_METADATA_TOPIC, self._make_groups, self.metadata)
-        self._txns = LazyCoordinator(TRANSACTION_STATE_TOPIC, self._make_txns, self.metadata)
-
-        self.authorizer = self._make_authorizer()
         self._quotas: ClientQuotas | None = None
-        self._dispatcher = self._make_dispatcher()
-        handle: Handle = self._dispatcher.handle
-        if around is not None:
-            handle = around(handle, self.metadata)
-        io_threads = spec.config.integer("num.io.threads")
-        self._pool = HandlerPool(
-            f"ek-b{self.id}-handler",
-            io_threads,
-            RequestChannel(
-                spec.config.integer("queued.max.requests"),
-                max_bytes=part_configs.queued_max_bytes(spec.config),
-            ),
-            handle,
-            clock,
-            failures,
-        )
-        self._control_pool = HandlerPool(
-            f"ek-b{self.id}-control-handler",
-            min(io_threads, 1),
-            RequestChannel(_CONTROL_PLANE_QUEUED_MAX_REQUESTS),
-            handle,
-            clock,
-            failures,
-        )
-        self._server = self._make_server()
+        self._is_unclean = False
 
     # -- lifecycle
 
@@ -292,15 +100,16 @@ class Broker:
         It binds first, so a port that is taken fails before anything has changed.
         """
         self.run_state = RunState.STARTING
-        self._server.bind()
-        self.config.state_facts(self._facts())
+        self._built.server.bind()
+        self.config.state_facts(self._built.bound.facts())
         self.zk.make_persistent_paths()
-        self.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._rng))
-        self.features_epoch = self.zk.features_epoch()
+        joined = self.parts.registration
+        joined.cluster_id = self.zk.create_or_get_cluster_id(_new_cluster_id(self._built.rng))
+        joined.features_epoch = self.zk.features_epoch()
         if self.tokens is not None:
-            self.tokens.load(self._background)
+            self.tokens.load(self._built.background)
             interval_ms = self.spec.config.integer("delegation.token.expiry.check.interval.ms")
-            self._background.every("expire-tokens", interval_ms, self._expire_tokens)
+            self._built.background.every("expire-tokens", interval_ms, self._expire_tokens)
         self.config.start(
             on_topic=self._on_topic_config,
             on_broker=self._on_broker_config,
@@ -316,28 +125,17 @@ class Broker:
         self.logs.startup(on_unclean=self._on_unclean_shutdown)
         self.run_state = RunState.STARTING
         self._set_strays_aside()
-        self._coordinator.start()
+        self._built.loop.start()
         self.replicas.start()
-        self._groups.start(self._count_partitions(GROUP_METADATA_TOPIC))
-        self._txns.start(self._count_partitions(TRANSACTION_STATE_TOPIC))
-        self._pool.start()
-        self._control_pool.start()
-        self._server.start()
+        self.parts.group_coordinator.start(self._count_partitions(GROUP_METADATA_TOPIC))
+        self.parts.txn_coordinator.start(self._count_partitions(TRANSACTION_STATE_TOPIC))
+        self._built.pool.start()
+        self._built.control_pool.start()
+        self._built.server.start()
         self._on_broker_config(self.config.broker)
-        info = self._info()
+        info = self._built.bound.info()
         epoch = self.zk.register_broker(info)
-        self.controller = Controller(
-            info,
-            epoch,
-            self.zk,
-            clock=self.clock,
-            failures=self._failures,
-            config=part_configs.controller_config(self.config.broker, self.listeners),
-            scheduler=self._background,
-            connect=self._connect,
-            state_change_log=self._state_change_log,
-            event_log=self._controller_event_log,
-        )
+        joined.controller = self._built.make_controller(info, epoch)
         self.run_state = RunState.RUNNING
 
     def _on_unclean_shutdown(self) -> None:
@@ -362,7 +160,7 @@ class Broker:
         return leave_cluster(
             ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.controller.broker_epoch),
             zk=self.zk,
-            connect=self._connect,
+            connect=self._built.connect_to,
             listener=self.listeners.control.name,
             clock=self.clock,
             policy=ShutdownPolicy.of(self.spec.config),
@@ -382,47 +180,47 @@ class Broker:
 
     def pause(self) -> None:
         """Reads and answers nothing until `resume`; connections stay open."""
-        self._server.pause()
+        self._built.server.pause()
 
     def resume(self) -> None:
-        self._server.resume()
+        self._built.server.resume()
 
     def kill(self) -> None:
         """Dies: resets connections, flushes nothing, leaves its session to expire.
 
         The caller has cut off the session first, so the broker can write nothing more to it.
         """
-        self._server.kill()
+        self._built.server.kill()
         self._end(leave=False, keep=False)
 
     def cut_off(self) -> None:
         """Frees its ports at once, also when `stop` cannot finish."""
-        self._server.cut_off()
+        self._built.server.cut_off()
 
     def _end(self, *, leave: bool, keep: bool) -> None:
         self.run_state = RunState.SHUTTING_DOWN if leave else RunState.NOT_RUNNING
         self.stand_down()
         if leave:
-            self._zk_store.close()
-        self.topic_purgatory.shutdown(complete=leave)
-        self.election_purgatory.shutdown(complete=leave)
-        self._groups.stop()
-        self._txns.stop()
+            self._built.store.close()
+        self.parts.topic_purgatory.shutdown(complete=leave)
+        self.parts.election_purgatory.shutdown(complete=leave)
+        self.parts.group_coordinator.stop()
+        self.parts.txn_coordinator.stop()
         self.replicas.shutdown(complete=keep)
-        self._markers.close()
-        self._verifications.close()
-        self.forwarding.close()
-        self._coordinator.stop(drain=leave)
+        self._built.markers.close()
+        self._built.verifications.close()
+        self.parts.forwarding.close()
+        self._built.loop.stop(drain=leave)
         if leave:
-            self._server.stop()
-        self._background.shutdown()  # it resizes the pool
-        self._pool.close()
-        self._control_pool.close()
-        self.conversions.shutdown()
+            self._built.server.stop()
+        self._built.background.shutdown()  # it resizes the pool
+        self._built.pool.close()
+        self._built.control_pool.close()
+        self.parts.conversions.shutdown()
         self.logs.stop_cleaning()
-        for cleaner in self._cleaners:
+        for cleaner in self._built.cleaners:
             cleaner.shutdown()
-        self.timer.shutdown()
+        self._built.timer.shutdown()
         if keep:
             self.logs.shutdown()
         else:
@@ -431,20 +229,20 @@ class Broker:
 
     def log_out(self, which: "Callable[[KafkaPrincipal], bool]", reason: str) -> None:
         """Soon closes the connections of clients that logged in as one of `which`."""
-        self._server.close_clients(lambda one: one is not None and which(one), reason)
+        self._built.server.close_clients(lambda one: one is not None and which(one), reason)
 
     def measure(self, meter: "Meter | None") -> None:
         """Counts requests, and measures how much time threads have to spare; None ends both."""
-        self.meter = meter
-        for part in (self._server, self._pool, self._control_pool):
+        self._built.dispatcher.meter = meter
+        for part in (self._built.server, self._built.pool, self._built.control_pool):
             part.measure(on=meter is not None)
 
     def network_view(self) -> NetworkView:
         """What the threads do that read requests and handle them."""
-        pools = {False: self._pool, True: self._control_pool}
+        pools = {False: self._built.pool, True: self._built.control_pool}
         return NetworkView(
-            processors=self._server.processor_views(),
-            blocked_shares=self._server.blocked_shares(),
+            processors=self._built.server.processor_views(),
+            blocked_shares=self._built.server.blocked_shares(),
             queue_sizes={plane: pool.queue_size for plane, pool in pools.items()},
             idle_shares={
                 plane: pool.idle_share if pool.count else None for plane, pool in pools.items()
@@ -453,17 +251,30 @@ class Broker:
 
     def client_connections(self) -> list[Connection]:
         """The open connections of clients, and of brokers that replicate over the wire."""
-        return self._server.client_connections()
+        return self._built.server.client_connections()
 
-    # -- where it is
+    # -- what the owner of the cluster looks at
 
-    def port(self, listener: str | None = None) -> int:
-        """The port of the named listener, or of the first one for clients."""
-        return self._server.bound_port(listener or self.listeners.clients[0].name)
+    @property
+    def controller(self) -> Controller | None:
+        return self.parts.registration.controller
 
-    def ports(self) -> dict[str, int]:
-        """All ports it listens on, by listener."""
-        return {listener.name: self.port(listener.name) for listener in self.listeners.all}
+    @property
+    def cluster_id(self) -> str:
+        return self.parts.registration.cluster_id
+
+    @property
+    def groups(self) -> "GroupService":
+        return self.parts.groups
+
+    @property
+    def txns(self) -> "TxnService":
+        return self.parts.txns
+
+    @property
+    def meter(self) -> "Meter | None":
+        """Counts requests, once metrics are wanted."""
+        return self._built.dispatcher.meter
 
     @property
     def is_secured(self) -> bool:
@@ -473,139 +284,9 @@ class Broker:
     @property
     def address(self) -> str:
         """Where clients connect, as `host:port`."""
-        return next(iter(self.addresses.values()))
+        return next(iter(self.bound.addresses.values()))
 
-    @property
-    def addresses(self) -> dict[str, str]:
-        """Where clients connect, as `host:port`, by listener.
-
-        A listener on all addresses of the machine is where it says that it is, or at the machine's
-        own address if it says the port of a proxy.
-        """
-        return {
-            one.name: format_address(self._host_of(one), self.port(one.name))
-            for one in self.listeners.clients
-        }
-
-    @property
-    def advertised(self) -> dict[str, str]:
-        """What clients learn from the listeners that are advertised, as `host:port`, by name."""
-        found = [self._advertised(one) for one in self.listeners.clients if one.advertised]
-        return {one.name: format_address(one.host, one.port) for one in found}
-
-    def local_hosts(self) -> dict[int, str]:
-        """The host at which this process reaches each port, whatever clients are given."""
-        loopback = {"0.0.0.0": LOOPBACK, "::": "::1"}
-        return {self.port(one.name): loopback.get(one.host, one.host) for one in self.listeners.all}
-
-    def make_client(self, client_id: str, **options: float) -> BrokerClient:
-        """A client of this broker that logs in as brokers do; not a link between brokers."""
-        listener = self.listeners.inter_broker
-        port = self.port(listener)
-        return BrokerClient(
-            self.local_hosts()[port],
-            port,
-            SystemClock(),
-            client_id,
-            transport=None if self.encryption is None else self.encryption.own_transport(),
-            new_login=self._find_login(listener),
-            **options,
-        )
-
-    # -- for the handlers
-
-    @property
-    def groups(self) -> "GroupService":
-        return self._groups.get()
-
-    @property
-    def txns(self) -> "TxnService":
-        return self._txns.get()
-
-    @cached_property
-    def txn_verification(self) -> "TxnVerification":
-        """Asks the coordinators of transactions; it has no state, so two may be made."""
-        from embedkafka.server.txn_verification import TxnVerification  # for transactions
-
-        return TxnVerification(
-            self.id,
-            self.config,
-            partitions=self.replicas.hosted,
-            metadata=self.metadata,
-            txns=self.txns,
-            channels=self._verifications,
-            scheduler=self._background,
-            clock=self.clock,
-        )
-
-    def require_controller(self) -> Controller:
-        """This broker's controller, if it is the active one."""
-        if self.controller is None or not self.controller.is_active:
-            raise ApiError(ErrorCode.NOT_CONTROLLER, f"broker {self.id} is not the controller")
-        return self.controller
-
-    def is_forwarded(self, client_id: str) -> bool:
-        """Whether another broker has passed a request on, taking this one for the controller."""
-        return client_id.startswith("ek-b") and client_id.endswith(f"-{_FORWARDING}")
-
-    def is_stale(self, broker_epoch: int) -> bool:
-        """Whether a control request was meant for an earlier registration of this broker."""
-        return self.controller is not None and broker_epoch < self.controller.broker_epoch
-
-    def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
-        """Applies the controller's metadata, and completes the requests that waited for it."""
-        if not self.replicas.leadership.accept_controller(request.controller_epoch):
-            return ErrorCode.STALE_CONTROLLER_EPOCH
-        known_brokers = self.metadata.snapshot.brokers.keys()
-        removed = self.metadata.update(request)
-        if self.metadata.snapshot.brokers.keys() != known_brokers:
-            self.replicas.isr_updates.on_brokers_changed()
-        if removed and self._groups.made is not None:
-            self._groups.made.on_partitions_deleted(sorted(removed))
-        for topic in {topic for topic, _ in removed}:
-            self.config.forget_topic(topic)
-        for state in request.topic_states:
-            self.topic_purgatory.check_and_complete(state.topic_name)
-            self.election_purgatory.check_and_complete(state.topic_name)
-        return ErrorCode.NONE
-
-    def auto_create_topics(self, names: Iterable[str], client_id: str) -> None:
-        """Begins to create topics that a client asked for; logs failures."""
-        for name in names:
-            with self.auto_creation.creating(name, client_id) as is_allowed:
-                if not is_allowed:
-                    continue
-                if name in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
-                    self.create_internal_topic(name)
-                elif is_valid_topic_name(name):
-                    made = self._create_quietly(name, DEFAULT, DEFAULT, {})
-                    if made is not None:
-                        self.auto_creation.on_created(made, client_id)
-
-    def create_internal_topic(self, name: str) -> None:
-        partitions, replication, config = part_configs.internal_topic_settings(
-            self.config.broker, group=name == GROUP_METADATA_TOPIC
-        )
-        self._create_quietly(name, partitions, replication, config)
-
-    def _create_quietly(
-        self, name: str, partitions: int, replication: int, config: dict[str, str]
-    ) -> uuid.UUID | None:
-        """Returns the new topic's id."""
-        try:
-            planned = self.topics.plan_topic(
-                name,
-                partitions=partitions,
-                replication=replication,
-                config=config,
-                broker_config=self.config.broker,
-            )
-            self.topics.create(planned)
-        except ApiError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                _LOG.warning("broker %d cannot create topic %s: %s", self.id, name, error)
-            return None
-        return planned.topic_id
+    # -- security and settings
 
     def _start_security(self) -> None:
         """Applies what was stored for listeners while the broker ran before."""
@@ -638,102 +319,6 @@ class Broker:
         assert self.authentication is not None
         return self.authentication.find_own_principal(name)
 
-    def check_security(self, config: BrokerConfig) -> None:
-        """Raises ConfigError if the broker could not use these certificates from now on."""
-        if self.encryption is not None:
-            self.encryption.check(config)
-
-    # -- how the parts are joined
-
-    def _make_logs(self, files: Files, ages: RecordAges) -> LogManager:
-        return LogManager(
-            self.spec.log_dirs,
-            LogEnvironment(
-                clock=self.clock,
-                files=files,
-                scheduler=self._background,
-                random=self._rng,
-                ages=ages,
-            ),
-            config=part_configs.log_manager_config(self.spec.config),
-            cleaner_config=part_configs.cleaner_config(self.spec.config),
-            new_cleaner_tasks=self._new_cleaner_tasks,
-            topic_config=self.config.log_config,
-            on_dir_failure=self._on_log_dir_failure,
-        )
-
-    def _new_cleaner_tasks(self, number: int) -> ThreadScheduler:
-        name = f"ek-b{self.id}-cleaner" + (f"-{number}" if number else "")
-        self._cleaners.append(ThreadScheduler(name, self.clock, self._failures))
-        return self._cleaners[-1]
-
-    def _coordinator_parts(self, *, append_timeout_ms: int, load_bytes: int) -> "CoordinatorParts":
-        from embedkafka.coordinator.ports import CoordinatorParts  # for groups and transactions
-
-        return CoordinatorParts(
-            loop=self._coordinator,
-            clock=self.clock,
-            timer=self.timer,
-            logs=LocalPartitions(
-                lambda: self.replicas, append_timeout_ms=append_timeout_ms, load_bytes=load_bytes
-            ),
-            failures=self._failures,
-        )
-
-    def _make_groups(self) -> "GroupService":
-        from embedkafka.group.service import GroupService  # most clusters of tests have none
-
-        config = self.spec.config
-        return GroupService(
-            part_configs.group_config(config),
-            self._coordinator_parts(
-                append_timeout_ms=config.integer("offsets.commit.timeout.ms"),
-                load_bytes=config.integer("offsets.load.buffer.size"),
-            ),
-            random=self._rng,
-            topics=CachedMetadata(self.metadata),
-            leaders=self._leaders_of(GROUP_METADATA_TOPIC),
-            overrides=self.config,
-            live_members=self._live_members,
-        )
-
-    def _make_txns(self) -> "TxnService":
-        from embedkafka.server.marker_channels import MarkerChannels  # as above
-        from embedkafka.txn.service import TxnService
-
-        config = self.spec.config
-        return TxnService(
-            part_configs.txn_config(config),
-            self._coordinator_parts(
-                append_timeout_ms=_TXN_APPEND_TIMEOUT_MS,
-                load_bytes=config.integer("transaction.state.log.load.buffer.size"),
-            ),
-            producer_id_blocks=StoredProducerIds(self.id, self.zk),
-            markers=MarkerChannels(self.metadata, self._markers, self.zk),
-            leaders=self._leaders_of(TRANSACTION_STATE_TOPIC),
-        )
-
-    def _leaders_of(self, topic: str) -> CachedCoordinatorLeaders:
-        return CachedCoordinatorLeaders(
-            self.id, self.metadata, topic, broker_epoch=self._broker_epoch
-        )
-
-    def _make_authorizer(self) -> "AclAuthorizer | None":
-        config = part_configs.authorizer_config(self.spec.config)
-        if config is None:
-            return None
-        from embedkafka.security.acl.authorizer import AclAuthorizer  # only a secured broker
-
-        return AclAuthorizer(config, self.zk, self._background)
-
-    def _make_dispatcher(self) -> Dispatcher:
-        dispatcher = Dispatcher(self, self._failures)
-        if self.authorizer is not None:
-            from embedkafka.server.authorization.needs import permitted  # as above
-
-            dispatcher.permit = partial(permitted, self.authorizer, self)
-        return dispatcher
-
     def _on_quotas(self) -> None:
         """Reads the quotas of clients, and puts them before the handlers if there are any."""
         if self._quotas is None:
@@ -746,7 +331,7 @@ class Broker:
 
         found = list(QuotaStore(self.zk).all())
         self._quotas.set_limits(found)
-        self._server.set_address_rates(
+        self._built.server.set_address_rates(
             {
                 entity["ip"]: int(quotas["connection_creation_rate"])
                 for entity, quotas in found
@@ -754,34 +339,11 @@ class Broker:
             }
         )
         if not self._quotas.is_active:
-            self._dispatcher.charge = None
-        elif self._dispatcher.charge is None:
+            self._built.dispatcher.charge = None
+        elif self._built.dispatcher.charge is None:
             from embedkafka.server.throttling import charge  # only with quotas
 
-            self._dispatcher.charge = partial(charge, self._quotas, self)
-
-    def _make_server(self) -> SocketServer:
-        spec = self.spec
-        return SocketServer(
-            part_configs.server_config(
-                spec.config, self.listeners, self._find_authenticators, self._find_encrypt
-            ),
-            self._pool.sink,
-            self.clock,
-            self._failures,
-            self.id,
-            control_handle=self._control_pool.sink,
-            transport=self._transport,
-        )
-
-    def _make_tokens(self) -> "DelegationTokens | None":
-        settings = part_configs.find_token_settings(self.spec.config)
-        if settings is None:
-            return None
-        from embedkafka.security.tokens import DelegationTokens
-
-        rng = random.Random(self._rng.getrandbits(64))
-        return DelegationTokens(settings, self.zk, self.clock, rng)
+            self._built.dispatcher.charge = partial(charge, self._quotas, self.parts)
 
     def _expire_tokens(self) -> None:
         """The controller removes tokens that have expired."""
@@ -789,132 +351,6 @@ class Broker:
         if self.controller is not None and self.controller.is_active:
             with suppress(ConnectionLoss, SessionExpired):
                 self.tokens.remove_expired()
-
-    def _make_authentication(self, files: Files) -> "Authentication | None":
-        """None if no listener asks its clients to authenticate; then nothing of it is loaded."""
-        if not any(one.protocol.startswith("SASL_") for one in self.listeners.all):
-            return None
-        from embedkafka.security.credentials import ScramCredentials
-        from embedkafka.server.authentication import Authentication
-
-        return Authentication(
-            self.spec.config,
-            self.listeners,
-            credentials=ScramCredentials(self.zk),
-            tokens=self.tokens,
-            clock=self.clock,
-            files=files,
-            rng=random.Random(self._rng.getrandbits(64)),
-        )
-
-    def _make_encryption(self, files: Files) -> "Encryption | None":
-        """None if no listener speaks TLS; then nothing of it is loaded."""
-        if not any(one.speaks_tls for one in self.listeners.all):
-            return None
-        from embedkafka.server.encryption import Encryption
-
-        return Encryption(self.spec.config, self.listeners, files, self._transport)
-
-    def _find_authenticators(self, listener: NamedListener) -> NewAuthenticator | None:
-        if self.encryption is not None and listener.protocol == "SSL":
-            return self.encryption.find_authenticators(listener)
-        if self.authentication is not None:
-            return self.authentication.find_authenticators(listener.name)
-        return None
-
-    def _find_encrypt(self, listener: str) -> Encrypt | None:
-        return None if self.encryption is None else self.encryption.find_encrypt(listener)
-
-    def _transport_to(self, listener: str) -> Transport | None:
-        return (
-            self._transport if self.encryption is None else self.encryption.transport_to(listener)
-        )
-
-    def _find_login(self, listener: str) -> NewLogin | None:
-        return None if self.authentication is None else self.authentication.find_login(listener)
-
-    def _make_replicas(self) -> ReplicaManager:
-        leadership = CoordinatorLeadership(
-            {
-                GROUP_METADATA_TOPIC: (
-                    lambda partition, epoch: self._groups.on_leading(partition, epoch),
-                    lambda partition, epoch: self._groups.on_resigned(partition, epoch),
-                ),
-                TRANSACTION_STATE_TOPIC: (
-                    lambda partition, epoch: self._txns.on_leading(partition, epoch),
-                    lambda partition, epoch: self._txns.on_resigned(partition, epoch),
-                ),
-            }
-        )
-        return ReplicaManager(
-            self.id,
-            ReplicaPorts(
-                logs=self.logs,
-                topic_configs=self.config,
-                metadata=CachedMetadata(self.metadata),
-                isr_store=self.zk,
-                leadership_listener=leadership,
-                log_dir_events=DiskFailures(self.id, self.zk, self._background),
-            ),
-            LeaderAccess(connect=self._reach_leader, one_thread=self._find_peer is not None),
-            config=part_configs.replica_config(self.spec.config),
-            timer=self.timer,
-            scheduler=self._background,
-            clock=self.clock,
-            failures=self._failures,
-        )
-
-    def _reach_leader(self, leader: BrokerId, on_news: OnNews) -> LeaderEndPoint:
-        if self._find_peer is not None:
-            return LocalLeader(leader, self.id, self._find_peer, on_news, self._broker_epoch)
-        from embedkafka.replica.following.remote_leader import RemoteLeader  # other processes
-
-        return RemoteLeader(
-            leader,
-            self.id,
-            self._connect_to_leader,
-            part_configs.replica_config(self.spec.config),
-            broker_epoch=self._broker_epoch,
-        )
-
-    def _broker_epoch(self) -> int:
-        return NO_BROKER_EPOCH if self.controller is None else self.controller.broker_epoch
-
-    def _connect_to_leader(self, leader: BrokerId) -> BrokerClient:
-        endpoint = self.metadata.snapshot.find_endpoint(leader, self.listeners.inter_broker)
-        if endpoint is None:
-            raise LeaderUnavailable(f"broker {leader} is not known to be alive")
-        return BrokerClient(
-            endpoint.host,
-            endpoint.port,
-            self.clock,
-            f"broker-{self.id}-fetcher-{leader}",
-            request_timeout_ms=self.spec.config.integer("replica.socket.timeout.ms"),
-            transport=self._transport_to(self.listeners.inter_broker),
-            new_login=self._find_login(self.listeners.inter_broker),
-        )
-
-    def _connect(self, endpoint: BrokerEndpoint) -> BrokerClient:
-        return BrokerClient(
-            endpoint.host,
-            endpoint.port,
-            self.clock,
-            f"controller-{self.id}",
-            request_timeout_ms=self.spec.config.integer("controller.socket.timeout.ms"),
-            transport=self._transport_to(endpoint.listener),
-            new_login=self._find_login(endpoint.listener),
-        )
-
-    def _channels_for(self, purpose: str) -> BrokerChannels:
-        return BrokerChannels(
-            f"ek-b{self.id}-{purpose}",
-            self.metadata,
-            self.listeners.inter_broker,
-            self.clock,
-            self._failures,
-            self._transport_to(self.listeners.inter_broker),
-            self._find_login(self.listeners.inter_broker),
-        )
 
     def _set_strays_aside(self) -> None:
         for stray in find_strays(self.logs.all_logs(), self.id, self.zk.find_topic):
@@ -924,71 +360,6 @@ class Broker:
     def _count_partitions(self, topic: str) -> int | None:
         found = self.zk.find_topic(topic)
         return None if found is None else len(found.partitions)
-
-    def _facts(self) -> dict[str, ConfigValue]:
-        """Settings that describe this broker, whatever the user asked for."""
-        listeners = self.listeners
-        advertised = [self._advertised(one) for one in listeners.clients if one.advertised]
-        return {
-            "advertised.listeners": ",".join(map(str, advertised)),
-            "broker.id": self.id,
-            "control.plane.listener.name": listeners.control.name,
-            "inter.broker.listener.name": listeners.inter_broker,
-            "listener.security.protocol.map": listeners.protocol_map(),
-            "listeners": ",".join(
-                str(Address(name=one.name, host=one.host, port=self.port(one.name)))
-                for one in listeners.all
-            ),
-            "log.dirs": ",".join(map(str, self.spec.log_dirs)),
-            "node.id": self.id,
-        }
-
-    def _advertised(self, listener: NamedListener) -> Address:
-        """What others learn about one of the listeners that are advertised."""
-        given = listener.advertised
-        assert given is not None, f"{listener.name} is not advertised"
-        return Address(
-            name=listener.name,
-            host=given.host or self._own_addresses.get(listener.host, listener.host),
-            port=given.port or self.port(listener.name),
-        )
-
-    def _host_of(self, listener: NamedListener) -> str:
-        """Another port is a proxy's, which may not pass this one on."""
-        if listener.host not in self._own_addresses:
-            return listener.host
-        told, port = listener.advertised, self.port(listener.name)
-        is_direct = told is not None and (told.port or port) == port
-        return (told.host if told and is_direct else "") or self._own_addresses[listener.host]
-
-    def _info(self) -> BrokerInfo:
-        return BrokerInfo(
-            id=self.id,
-            endpoints=tuple(
-                self._endpoint(one) for one in self.listeners.all if one.advertised is not None
-            ),
-            rack=self.spec.rack,
-        )
-
-    def _endpoint(self, listener: NamedListener) -> BrokerEndpoint:
-        address = self._advertised(listener)
-        if listener.is_control_plane and not is_loopback(address.host):
-            # Other machines reach it by the name under which they reach everything else.
-            [inter_broker] = [
-                one for one in self.listeners.clients if one.name == self.listeners.inter_broker
-            ]
-            address = replace(address, host=self._advertised(inter_broker).host)
-        return BrokerEndpoint(
-            host=address.host,
-            port=address.port,
-            listener=listener.name,
-            security_protocol=listener.protocol,
-        )
-
-    def _on_log_dir_failure(self, directory: Path, lost: Sequence[TopicPartition]) -> None:
-        self.replicas.on_log_dir_failure(directory, lost)
-        if not self.logs.live_directories and self._on_halt is not None:
-            self._on_halt()
 
     def _on_topic_config(self, topic: str, config: LogConfig) -> None:
         self.logs.update_topic_config(topic, config)
@@ -1005,9 +376,9 @@ class Broker:
                 self.encryption.reconfigure(config)
             except ConfigError as error:  # a file has changed since the setting was checked
                 _LOG.warning("broker %d keeps its certificates: %s", self.id, error)
-        self._server.set_limits(part_configs.limits(config, self.listeners))
-        self._server.resize(config.integer("num.network.threads"))
-        self._pool.resize(config.integer("num.io.threads"))
+        self._built.server.set_limits(part_configs.limits(config, self.listeners))
+        self._built.server.resize(config.integer("num.network.threads"))
+        self._built.pool.resize(config.integer("num.io.threads"))
         self.replicas.leader_quota.set_rate(config.integer("leader.replication.throttled.rate"))
         self.replicas.follower_quota.set_rate(config.integer("follower.replication.throttled.rate"))
         is_unclean = config.flag("unclean.leader.election.enable")

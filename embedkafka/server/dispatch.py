@@ -48,8 +48,8 @@ from embedkafka.zk.store import ConnectionLoss, SessionExpired
 if TYPE_CHECKING:
     from embedkafka.security.acl.operations import AclOperation, ResourceType
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
-    from embedkafka.server.meter import Metered
+    from embedkafka.server.meter import Meter, Metered
+    from embedkafka.server.parts import BrokerParts
     from embedkafka.server.throttling import ClientThrottle
 
 P = ParamSpec("P")
@@ -257,13 +257,15 @@ Charge = Callable[[Api, Any, RequestContext], Any]  # Any: likewise
 class Dispatcher:
     """Answers the requests of one broker."""
 
-    def __init__(self, broker: "Broker", failures: Failures) -> None:
+    def __init__(self, broker: "BrokerParts", failures: Failures) -> None:
         self._broker = broker
         self._failures = failures
         self.permit: Permit | None = None
         """On a broker with an authorizer."""
         self.charge: Charge | None = None
         """While there are quotas."""
+        self.meter: Meter | None = None
+        """Once metrics are wanted."""
 
     def handle(self, request: Request) -> None:
         """Answers one request, now or later. Never blocks."""
@@ -295,7 +297,7 @@ class Dispatcher:
             request.close_connection(f"{context.api_key.name} v{context.version}: {error}")
             return
         context.message = message
-        meter = self._broker.meter
+        meter = self.meter
         if meter is not None:
             names = self._broker.metadata.snapshot.topic_names
             context.metered = meter.begin(

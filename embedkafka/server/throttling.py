@@ -22,14 +22,18 @@ from embedkafka.security.quotas.limits import QuotaType
 from embedkafka.server.api_table import Api, Message, PartitionChange, Quota
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
 def charge(
-    quotas: ClientQuotas, broker: "Broker", api: Api, request: Message, context: "RequestContext"
+    quotas: ClientQuotas,
+    broker: "BrokerParts",
+    api: Api,
+    request: Message,
+    context: "RequestContext",
 ) -> Message:
     """Begins to count a request against `quotas`; what of it they let pass."""
     if context.is_control_plane or api.quota is Quota.NONE:
@@ -118,7 +122,7 @@ def _is_consumers(request: Any, version: int) -> bool:  # Any: a FetchRequest
 
 
 def _within_changes(
-    broker: "Broker",
+    broker: "BrokerParts",
     change: PartitionChange,
     request: Message,
     context: "RequestContext",

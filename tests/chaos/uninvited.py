@@ -97,7 +97,7 @@ class Intruder(Client):
         broker = self._rng.choice(running).require_broker()
         client = BrokerClient(
             "127.0.0.1",
-            broker.port(listener),
+            broker.bound.port(listener),
             SystemClock(),
             USER,
             new_login=lambda host: plain_login(USER, PASSWORD),

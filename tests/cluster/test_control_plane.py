@@ -103,7 +103,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 def ask(kafka: EmbeddedKafka, api: ApiKey, user: str = "", password: str = "") -> Any:  # Any: wire
     """The answer of the first broker's control plane."""
-    port = kafka._running_broker().port(CONTROL_LISTENER)
+    port = kafka._running_broker().bound.port(CONTROL_LISTENER)
     login = (lambda host: plain_login(user, password)) if user else None
     client = BrokerClient("127.0.0.1", port, SystemClock(), "a-stranger", new_login=login)
     try:

@@ -146,17 +146,19 @@ def test_an_ipv6_address_is_bracketed() -> None:
 def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is() -> None:
     with EmbeddedKafka(host="0.0.0.0") as kafka:
         broker = kafka.broker(1)._lifecycle.incarnation.broker
-        with socket.create_connection((ELSEWHERE, broker.port()), TIMEOUT_S):
+        with socket.create_connection((ELSEWHERE, broker.bound.port()), TIMEOUT_S):
             pass
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((ELSEWHERE, broker.port(CONTROL_LISTENER)), TIMEOUT_S)
+            socket.create_connection((ELSEWHERE, broker.bound.port(CONTROL_LISTENER)), TIMEOUT_S)
 
 
 def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     with EmbeddedKafka(data_dir=inside) as kafka:
         broker = kafka.broker(1)._lifecycle.incarnation.broker
-        client = BrokerClient("127.0.0.1", broker.port(CONTROL_LISTENER), SystemClock(), "stranger")
+        client = BrokerClient(
+            "127.0.0.1", broker.bound.port(CONTROL_LISTENER), SystemClock(), "stranger"
+        )
         # Fields common to two requests; their types vary.
         told: dict[str, Any] = {"controller_id": 1, "controller_epoch": 99, "broker_epoch": 2**62}
         partition: dict[str, Any] = {

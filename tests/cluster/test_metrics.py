@@ -241,14 +241,14 @@ def test_nothing_is_counted_before_the_first_question() -> None:
     with EmbeddedKafka() as kafka:
         broker = kafka.broker(1)._lifecycle.require_broker()
         assert broker.meter is None
-        assert not broker._server._is_measured
-        assert broker._pool._busy is None
+        assert not broker._built.server._is_measured
+        assert broker._built.pool._busy is None
         assert not kafka._require_brokers().controller_event_log.is_on
         topic = kafka.topic("early")
         topic.send("a")
         assert kafka._require_brokers().controller_event_log.queued(1).times == 0
         assert kafka.metrics().total("MessagesInPerSec", topic="early") == 0
-        assert broker._server._is_measured
+        assert broker._built.server._is_measured
         topic.send("b")
         assert kafka.metrics().total("MessagesInPerSec", topic="early") == 1
 

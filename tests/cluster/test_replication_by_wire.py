@@ -23,7 +23,7 @@ def test_followers_keep_a_session_at_their_leader(make_kafka: MakeKafka) -> None
     with make_kafka(brokers=3) as kafka:
         topic = kafka.topic("orders", replication=3)
         topic.send_many(map(str, range(20)))
-        fetches = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker().fetches
+        fetches = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker().parts.fetches
         assert fetches.session_count == 2
         topic.send_many(map(str, range(20)))
         assert fetches.session_count == 2

@@ -108,7 +108,7 @@ PARTS: Final[Mapping[type, Probe]] = {
     CleanerConfig: lambda broker: broker.logs._cleaner.config,
     ControllerConfig: lambda broker: broker.controller._core._config,
     GroupConfig: lambda broker: broker.groups._config,
-    Limits: lambda broker: broker._server._quota._limits,
+    Limits: lambda broker: broker._built.server._quota._limits,
     LogManagerConfig: lambda broker: broker.logs.config,
     ReplicaConfig: lambda broker: broker.replicas.config,
     TokenSettings: lambda broker: broker.tokens._settings,
@@ -159,7 +159,7 @@ def limit_of_groups(name: str) -> Probe:
 
 
 def plan(broker: Broker) -> Any:
-    return broker.topics.plan_topic(
+    return broker.parts.topics.plan_topic(
         "planned",
         partitions=DEFAULT,
         replication=DEFAULT,
@@ -176,11 +176,11 @@ def internal(*, of_groups: bool) -> Callable[[Broker], tuple[int, int, dict[str,
 
 def remote_leader(broker: Broker) -> RemoteLeader:
     """The connection to a leader in another process, which a cluster in one process never needs."""
-    find_peer, broker._find_peer = broker._find_peer, None
+    find_peer, broker._built._find_peer = broker._built._find_peer, None
     try:
-        leader = broker._reach_leader(BrokerId(1), lambda *_: None)
+        leader = broker._built._reach_leader(BrokerId(1), lambda *_: None)
     finally:
-        broker._find_peer = find_peer
+        broker._built._find_peer = find_peer
     assert isinstance(leader, RemoteLeader)
     return leader
 
@@ -207,7 +207,7 @@ def connection_timeout_ms(broker: Broker) -> int:
 
 
 def session_timeout_ms(broker: Broker) -> int:
-    store: ZkStore = broker._zk_store
+    store: ZkStore = broker._built.store
     return store._timeout_ms  # type: ignore[attr-defined]  # the in-memory store
 
 
@@ -223,14 +223,14 @@ PROBES: Final[Mapping[str, Probe]] = {
         for field, key in part_configs.keys_of(part).items()
         if key in BROKER_KEYS
     },
-    "add.partitions.to.txn.retry.backoff.max.ms": lambda broker: broker.txn_verification._setting(
-        "retry.backoff.max.ms"
+    "add.partitions.to.txn.retry.backoff.max.ms": lambda broker: (
+        broker.parts.find_txn_verification()._setting("retry.backoff.max.ms")
     ),
-    "add.partitions.to.txn.retry.backoff.ms": lambda broker: broker.txn_verification._setting(
-        "retry.backoff.ms"
+    "add.partitions.to.txn.retry.backoff.ms": lambda broker: (
+        broker.parts.find_txn_verification()._setting("retry.backoff.ms")
     ),
     "auto.create.topics.enable": read_by(metadata, "auto.create.topics.enable"),
-    "broker.rack": lambda broker: broker._info().rack,
+    "broker.rack": lambda broker: broker.bound.info().rack,
     "controlled.shutdown.enable": lambda broker: broker.spec.config["controlled.shutdown.enable"],
     "controlled.shutdown.max.retries": lambda broker: (
         ShutdownPolicy.of(broker.spec.config).max_retries
@@ -239,7 +239,7 @@ PROBES: Final[Mapping[str, Probe]] = {
         ShutdownPolicy.of(broker.spec.config).retry_backoff_ms
     ),
     "controller.socket.timeout.ms": lambda broker: (
-        broker._connect(broker._info().endpoint("PLAINTEXT"))._request_timeout_ms
+        broker._built.connect_to(broker.bound.info().endpoint("PLAINTEXT"))._request_timeout_ms
     ),
     "default.replication.factor": lambda broker: len(plan(broker).assignment[0]),
     "delete.records.purgatory.purge.interval.requests": (
@@ -283,12 +283,12 @@ PROBES: Final[Mapping[str, Probe]] = {
     ),
     "max.connections.per.ip.overrides": lambda broker: ",".join(
         f"{host}:{count}"
-        for host, count in broker._server._quota._limits.max_connections_per_ip_overrides.items()
+        for host, count in PARTS[Limits](broker).max_connections_per_ip_overrides.items()
     ),
-    "max.incremental.fetch.session.cache.slots": lambda broker: broker.fetches._cache._slots,
+    "max.incremental.fetch.session.cache.slots": lambda broker: broker.parts.fetches._cache._slots,
     "max.request.partition.size.limit": read_by(metadata, "max.request.partition.size.limit"),
-    "num.io.threads": lambda broker: sum(t.is_alive() for t in broker._pool._threads),
-    "num.network.threads": lambda broker: len(broker._server._acceptors[0].owners),
+    "num.io.threads": lambda broker: sum(t.is_alive() for t in broker._built.pool._threads),
+    "num.network.threads": lambda broker: len(broker._built.server._acceptors[0].owners),
     "num.partitions": lambda broker: len(plan(broker).assignment),
     "offsets.commit.timeout.ms": (
         lambda broker: local_partitions(broker.groups.coordinator).append_timeout_ms
@@ -308,8 +308,8 @@ PROBES: Final[Mapping[str, Probe]] = {
     "producer.purgatory.purge.interval.requests": (
         lambda broker: broker.replicas.waiters.produce._purge_interval
     ),
-    "queued.max.request.bytes": lambda broker: broker._pool._channel.max_bytes,
-    "queued.max.requests": lambda broker: broker._pool._channel.capacity,
+    "queued.max.request.bytes": lambda broker: broker._built.pool._channel.max_bytes,
+    "queued.max.requests": lambda broker: broker._built.pool._channel.capacity,
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         lambda broker: broker.logs._moves._bytes_per_second
     ),
@@ -321,16 +321,16 @@ PROBES: Final[Mapping[str, Probe]] = {
         f"org.apache.kafka.common.replica.{type(broker.replicas.reads._selector).__name__}"
     ),
     "replica.socket.timeout.ms": (
-        lambda broker: broker._connect_to_leader(BrokerId(1))._request_timeout_ms
+        lambda broker: broker._built._connect_to_leader(BrokerId(1))._request_timeout_ms
     ),
     "replication.quota.window.num": lambda broker: broker.replicas.leader_quota._windows,
     "replication.quota.window.size.seconds": times(
         1000, lambda broker: broker.replicas.follower_quota._window_ms
     ),
     "request.timeout.ms": read_by(txns, "request.timeout.ms"),
-    "socket.listen.backlog.size": lambda broker: broker._server._config.backlog,
+    "socket.listen.backlog.size": lambda broker: broker._built.server._config.backlog,
     "transaction.partition.verification.enable": (
-        lambda broker: broker.txn_verification._config.broker[
+        lambda broker: broker.parts.find_txn_verification()._config.broker[
             "transaction.partition.verification.enable"
         ]
     ),
@@ -348,7 +348,9 @@ PROBES: Final[Mapping[str, Probe]] = {
     "zookeeper.connection.timeout.ms": connection_timeout_ms,
     "zookeeper.session.timeout.ms": session_timeout_ms,
     "delegation.token.expiry.check.interval.ms": lambda broker: next(
-        task.period_ms for _, _, task in broker._background._heap if task.name == "expire-tokens"
+        task.period_ms
+        for _, _, task in broker._built.background._heap
+        if task.name == "expire-tokens"
     ),
     # Listeners that ask for SASL read these when they are made, and again after a change.
     **{
@@ -505,7 +507,9 @@ def changed(
 def drain_controller(broker: Broker) -> None:
     """Waits until the controller has handled all earlier events."""
     answered = threading.Event()
-    broker.require_controller().list_partition_reassignments(None, lambda *_: answered.set())
+    broker.parts.registration.require_controller().list_partition_reassignments(
+        None, lambda *_: answered.set()
+    )
     assert answered.wait(WAIT_S)
 
 
@@ -646,7 +650,7 @@ def test_a_broker_begins_with_what_was_changed_in_its_former_life() -> None:
 
 def test_one_client_more_than_there_may_be_waits() -> None:
     with EmbeddedKafka() as kafka:
-        server = kafka.broker(1)._lifecycle.require_broker()._server
+        server = kafka.broker(1)._lifecycle.require_broker()._built.server
         with connect(kafka) as first:
             answer = first.call(limit_connections(1))
             assert answer.responses[0].error_code == ErrorCode.NONE

@@ -16,7 +16,7 @@ from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode, ProtocolError
 from embedkafka.protocol.headers import decode_request_header, encode_response_header
 from embedkafka.protocol.messages.registry import request_type
-from embedkafka.server.broker import Handle
+from embedkafka.server.assembly import Handle
 
 _API: Final = ApiKey.FIND_COORDINATOR
 _KEY: Final = int(_API)  # the second byte of a frame; the first is zero

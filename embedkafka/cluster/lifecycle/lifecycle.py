@@ -22,8 +22,7 @@ from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import Lock, outermost_lock
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.broker import Broker
-from embedkafka.server.run_state import RunState
+from embedkafka.server.broker import Broker, RunState
 
 
 class BrokerState(Enum):
@@ -243,8 +242,8 @@ class BrokerLifecycle:
     def boot(self) -> None:
         """Starts an incarnation that registers but is not a candidate for controller yet."""
         self.incarnation = self._boot_on(self._last_ports)
-        self._last_ports = self.incarnation.broker.ports()
-        self._last_addresses = self.incarnation.broker.addresses
+        self._last_ports = self.incarnation.broker.bound.ports()
+        self._last_addresses = self.incarnation.broker.bound.addresses
         self._state = BrokerState.RUNNING
         self._host.on_change()
 
@@ -321,7 +320,7 @@ class BrokerLifecycle:
 
                 raise start_error(incarnation.broker.spec, error) from error
             raise
-        self._network.claim(self.id, incarnation.broker.local_hosts())
+        self._network.claim(self.id, incarnation.broker.bound.local_hosts())
         return incarnation
 
     def _go_on(self) -> None:

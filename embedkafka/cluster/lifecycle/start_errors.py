@@ -6,7 +6,7 @@ import socket
 from embedkafka.net.transport import CannotListen
 from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.broker import BrokerSpec
+from embedkafka.server.identity import BrokerSpec
 
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_AGAIN, socket.EAI_FAIL)
 

@@ -89,8 +89,8 @@ def purgatories(broker: "Broker") -> "dict[str, Purgatory[Any]]":  # Any: operat
         "Produce": waiters.produce,
         _FETCH: waiters.fetch,
         "DeleteRecords": waiters.delete_records,
-        "topic": broker.topic_purgatory,
-        "ElectLeader": broker.election_purgatory,
+        "topic": broker.parts.topic_purgatory,
+        "ElectLeader": broker.parts.election_purgatory,
     }
 
 

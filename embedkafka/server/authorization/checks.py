@@ -14,8 +14,8 @@ from embedkafka.security.acl.operations import (
 )
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Checks:
     __slots__ = ("_authorizer", "_host", "_principal", "broker", "context")
 
     def __init__(
-        self, authorizer: AclAuthorizer, broker: "Broker", context: "RequestContext"
+        self, authorizer: AclAuthorizer, broker: "BrokerParts", context: "RequestContext"
     ) -> None:
         self._authorizer = authorizer
         self._principal = str(context.principal)

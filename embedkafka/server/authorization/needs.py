@@ -20,8 +20,8 @@ from embedkafka.server.api_table import Api, Message, Need
 from embedkafka.server.authorization.checks import REFUSED_WITH, Checks
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _NO_ACK: Final = 0
 _ENTITIES: Final = {
@@ -45,7 +45,7 @@ def permissions(need: Need) -> Sequence[tuple[AclOperation, ResourceType, str]]:
 
 def permitted(
     authorizer: AclAuthorizer,
-    broker: "Broker",
+    broker: "BrokerParts",
     api: Api,
     request: Message,
     context: "RequestContext",

@@ -27,14 +27,14 @@ from embedkafka.server.api_table import REASON, Api, Need
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 
 def describe_acls(
-    broker: "Broker", request: DescribeAclsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeAclsRequest, context: "RequestContext"
 ) -> object:
     """ACLs that match a filter, by resource; SECURITY_DISABLED without an authorizer."""
     if not _is_complete(request):
@@ -86,7 +86,9 @@ def _is_complete(request: DescribeAclsRequest | CreateAclsRequest | DeleteAclsRe
     )
 
 
-def create_acls(broker: "Broker", request: CreateAclsRequest, context: "RequestContext") -> object:
+def create_acls(
+    broker: "BrokerParts", request: CreateAclsRequest, context: "RequestContext"
+) -> object:
     """Adds ACLs; each succeeds or fails alone. SECURITY_DISABLED without an authorizer.
 
     Behaviour: as in Kafka, a number that only a filter may use fails the whole request.
@@ -160,7 +162,9 @@ def _created(creation: CreateAclsRequest.Creation) -> Acl:
     )
 
 
-def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: "RequestContext") -> object:
+def delete_acls(
+    broker: "BrokerParts", request: DeleteAclsRequest, context: "RequestContext"
+) -> object:
     """Deletes the ACLs that match filters. SECURITY_DISABLED without an authorizer."""
     if not _is_complete(request):
         context.close_connection("a filter has unknown elements")

@@ -14,8 +14,8 @@ from embedkafka.server.api_table import REASON, Api, Need
 from embedkafka.server.handlers.metadata import FOR_OPERATIONS, cluster_operations, once_informed
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 
 class EndpointType(IntEnum):
@@ -26,7 +26,7 @@ class EndpointType(IntEnum):
 
 
 def describe_cluster(
-    broker: "Broker", request: DescribeClusterRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeClusterRequest, context: "RequestContext"
 ) -> object:
     """Brokers, controller and cluster id; on the controller listener, the controllers.
 
@@ -57,7 +57,7 @@ def _refused_endpoints(served: EndpointType, wanted: int) -> DescribeClusterResp
 
 
 def _cluster(
-    broker: "Broker", request: DescribeClusterRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeClusterRequest, context: "RequestContext"
 ) -> DescribeClusterResponse:
     snapshot, listener = broker.metadata.snapshot, context.listener
     live = [
@@ -73,7 +73,7 @@ def _cluster(
     wants_fenced = request.include_fenced_brokers and not context.is_control_plane
     return DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.registration.cluster_id,
         controller_id=snapshot.controller_id,
         brokers=[*live, *(_fenced_brokers(broker, listener) if wants_fenced else ())],
         cluster_authorized_operations=cluster_operations(context)
@@ -82,7 +82,9 @@ def _cluster(
     )
 
 
-def _fenced_brokers(broker: "Broker", listener: str) -> Iterator[DescribeClusterResponse.Broker]:
+def _fenced_brokers(
+    broker: "BrokerParts", listener: str
+) -> Iterator[DescribeClusterResponse.Broker]:
     live = broker.metadata.snapshot.brokers
     for info in broker.zk.fenced_brokers().values():
         for endpoint in info.endpoints:
@@ -97,7 +99,7 @@ def _fenced_brokers(broker: "Broker", listener: str) -> Iterator[DescribeCluster
 
 
 def unregister_broker(
-    broker: "Broker", request: UnregisterBrokerRequest, context: "RequestContext"
+    broker: "BrokerParts", request: UnregisterBrokerRequest, context: "RequestContext"
 ) -> UnregisterBrokerResponse:
     """Forgets a broker that is down; unknown ids answer BROKER_ID_NOT_REGISTERED.
 

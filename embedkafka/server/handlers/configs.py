@@ -66,8 +66,8 @@ from embedkafka.zk.payloads import DEFAULT_ENTITY, sanitize
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 
 class ConfigResourceType(IntEnum):
@@ -94,7 +94,7 @@ class AlterOp(IntEnum):
 
 
 def describe_configs(
-    broker: "Broker", request: DescribeConfigsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeConfigsRequest, context: "RequestContext"
 ) -> DescribeConfigsResponse:
     """Settings of topics, groups, client metrics, this broker and its loggers, and all brokers.
 
@@ -108,7 +108,7 @@ def describe_configs(
 
 
 def list_config_resources(
-    broker: "Broker", request: ListConfigResourcesRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ListConfigResourcesRequest, context: "RequestContext"
 ) -> ListConfigResourcesResponse:
     """Lists topics, brokers, and the groups and client metrics that have settings.
 
@@ -139,7 +139,9 @@ def list_config_resources(
 
 
 def _described(
-    broker: "Broker", resource: DescribeConfigsRequest.Resource, request: DescribeConfigsRequest
+    broker: "BrokerParts",
+    resource: DescribeConfigsRequest.Resource,
+    request: DescribeConfigsRequest,
 ) -> DescribeConfigsResponse.Resource:
     error, entries = None, list[ConfigEntry]()
     try:
@@ -175,7 +177,7 @@ def _described_message(error: ApiError | None) -> str:
     return error.message
 
 
-def _entries(broker: "Broker", resource_type: int, name: str) -> list[ConfigEntry]:
+def _entries(broker: "BrokerParts", resource_type: int, name: str) -> list[ConfigEntry]:
     if resource_type == ConfigResourceType.TOPIC:
         _check_topic(broker, name)
         return list(topic_entries(broker.config.overrides(TOPICS, name), broker.config))
@@ -240,7 +242,7 @@ def _config(
 
 
 def alter_configs(
-    broker: "Broker", request: AlterConfigsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AlterConfigsRequest, context: "RequestContext"
 ) -> AlterConfigsResponse:
     """Replaces all settings of a resource; settings not named fall back to their defaults."""
 
@@ -265,7 +267,7 @@ def alter_configs(
 
 
 def incremental_alter_configs(
-    broker: "Broker", request: IncrementalAlterConfigsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: IncrementalAlterConfigsRequest, context: "RequestContext"
 ) -> IncrementalAlterConfigsResponse:
     """Sets, deletes, appends to or subtracts from single settings, or levels of loggers."""
 
@@ -317,7 +319,7 @@ def _each(
 
 
 def _alter(
-    broker: "Broker",
+    broker: "BrokerParts",
     resource: _AnyResource,
     settings_after: Callable[[Mapping[str, str]], dict[str, str]],
     *,
@@ -349,7 +351,7 @@ def _alter(
 
 
 def _alter_loggers(
-    broker: "Broker",
+    broker: "BrokerParts",
     resource: IncrementalAlterConfigsRequest.Resource,
     *,
     validate_only: bool,
@@ -371,7 +373,7 @@ def _alter_loggers(
         loggers.set_level(name, level)
 
 
-def _entity(broker: "Broker", resource: _AnyResource) -> tuple[str, str]:
+def _entity(broker: "BrokerParts", resource: _AnyResource) -> tuple[str, str]:
     if resource.resource_type == ConfigResourceType.TOPIC:
         if not resource.resource_name:
             message = "Default topic resources are not allowed."
@@ -495,7 +497,7 @@ def _is_for_one_broker(name: str, key: ConfigKey | None) -> bool:
 
 
 def _check_listeners(
-    broker: "Broker",
+    broker: "BrokerParts",
     new: Mapping[str, str],
     old: Mapping[str, str],
     values: Mapping[str, ConfigValue],
@@ -522,13 +524,13 @@ def _check_repeated(names: Sequence[str]) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
 
 
-def _check_topic(broker: "Broker", name: str) -> None:
+def _check_topic(broker: "BrokerParts", name: str) -> None:
     check_topic_name(name)
     if name not in broker.metadata.snapshot.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
-def _check_broker(broker: "Broker", name: str, *, noun: str, expected: str) -> None:
+def _check_broker(broker: "BrokerParts", name: str, *, noun: str, expected: str) -> None:
     """Refuses the id of another broker: each answers for itself."""
     if name == str(broker.id):
         return

@@ -4,7 +4,7 @@ Every request carries the broker epoch that the controller knows. A request mean
 registration of this broker is refused with STALE_BROKER_EPOCH.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from embedkafka.protocol.api_keys import ApiKey
@@ -25,39 +25,65 @@ from embedkafka.server.api_table import Api, Need
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 
 def leader_and_isr(
-    broker: "Broker", request: LeaderAndIsrRequest, context: "RequestContext"
+    broker: "BrokerParts", request: LeaderAndIsrRequest, context: "RequestContext"
 ) -> LeaderAndIsrResponse:
     """Makes this broker the leader of some partitions and a follower of others."""
-    if broker.is_stale(request.broker_epoch):
+    if broker.registration.is_stale(request.broker_epoch):
         return LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     return broker.replicas.leadership.become_leader_or_follower(request)
 
 
 def stop_replica(
-    broker: "Broker", request: StopReplicaRequest, context: "RequestContext"
+    broker: "BrokerParts", request: StopReplicaRequest, context: "RequestContext"
 ) -> StopReplicaResponse:
     """Stops replicas, and deletes those of deleted or moved partitions."""
-    if broker.is_stale(request.broker_epoch):
+    if broker.registration.is_stale(request.broker_epoch):
         return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, partition_errors=[])
     return broker.replicas.leadership.stop_replicas(request)
 
 
 def update_metadata(
-    broker: "Broker", request: UpdateMetadataRequest, context: "RequestContext"
+    broker: "BrokerParts", request: UpdateMetadataRequest, context: "RequestContext"
 ) -> UpdateMetadataResponse:
     """Updates the metadata that this broker serves to clients."""
-    if broker.is_stale(request.broker_epoch):
+    if broker.registration.is_stale(request.broker_epoch):
         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    return UpdateMetadataResponse(error_code=broker.update_metadata(request))
+    if not broker.replicas.leadership.accept_controller(request.controller_epoch):
+        return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+    known_brokers = broker.metadata.snapshot.brokers.keys()
+    removed = broker.metadata.update(request)
+    if broker.metadata.snapshot.brokers.keys() != known_brokers:
+        broker.replicas.isr_updates.on_brokers_changed()
+    _forget(broker, removed)
+    _complete_waiting(broker, [state.topic_name for state in request.topic_states])
+    return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+
+def _forget(broker: "BrokerParts", removed: Collection[TopicPartition]) -> None:
+    """Drops offsets of partitions that are gone, and settings of their topics."""
+    if removed and broker.group_coordinator.made is not None:
+        broker.group_coordinator.made.on_partitions_deleted(sorted(removed))
+    for topic in {topic for topic, _ in removed}:
+        broker.config.forget_topic(topic)
+
+
+def _complete_waiting(broker: "BrokerParts", topics: Iterable[str]) -> None:
+    """Answers CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders.
+
+    They wait until this broker knows of what they have asked for. So does FindCoordinator.
+    """
+    for topic in topics:
+        broker.topic_purgatory.check_and_complete(topic)
+        broker.election_purgatory.check_and_complete(topic)
 
 
 def controlled_shutdown(
-    broker: "Broker", request: ControlledShutdownRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ControlledShutdownRequest, context: "RequestContext"
 ) -> object:
     """Moves leaders off a broker that is about to stop; for the active controller only."""
 
@@ -76,7 +102,7 @@ def controlled_shutdown(
         )
 
     try:
-        controller = broker.require_controller()
+        controller = broker.registration.require_controller()
     except ApiError as error:
         reply(error)
         return LATER

@@ -11,8 +11,8 @@ from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.api_table import REASON, Api, Need
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 
 class Feature(NamedTuple):
@@ -43,7 +43,7 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def update_features(
-    broker: "Broker", request: UpdateFeaturesRequest, context: "RequestContext"
+    broker: "BrokerParts", request: UpdateFeaturesRequest, context: "RequestContext"
 ) -> UpdateFeaturesResponse:
     """Validates a feature update as Kafka does; the levels here are fixed.
 

@@ -31,8 +31,8 @@ from embedkafka.server.fetch_conversion import (
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _LAST_WITH_HARD_LIMIT: Final = 2
 _FIRST_WITH_RACK: Final = 11
@@ -44,7 +44,7 @@ _Topic = FetchResponse.Topic
 _Partition = FetchResponse.Topic.Partition
 
 
-def fetch(broker: "Broker", request: FetchRequest, context: "RequestContext") -> object:
+def fetch(broker: "BrokerParts", request: FetchRequest, context: "RequestContext") -> object:
     """Answers once `min_bytes` are available, after `max_wait_ms`, or at once with an error.
 
     Behaviour: the first batch of the first partition with data is sent whole, whatever its size.
@@ -128,7 +128,7 @@ def _failed(request: FetchRequest, *, by_id: bool) -> FetchResponse:
     )
 
 
-def _params(broker: "Broker", request: FetchRequest, context: "RequestContext") -> FetchParams:
+def _params(broker: "BrokerParts", request: FetchRequest, context: "RequestContext") -> FetchParams:
     replica_id = (
         request.replica_state.replica_id
         if context.version >= _FIRST_WITH_REPLICA_STATE
@@ -216,7 +216,7 @@ def _permitted(
     return permitted
 
 
-def _converted(broker: "Broker", answers: Sequence[Answer], version: int) -> list[Answer]:
+def _converted(broker: "BrokerParts", answers: Sequence[Answer], version: int) -> list[Answer]:
     def convert(asked: PartitionFetch, data: PartitionData) -> PartitionData:
         log = broker.logs.find(asked.topic_partition)
         began_ms = broker.clock.monotonic_ms()
@@ -238,7 +238,9 @@ def _converted(broker: "Broker", answers: Sequence[Answer], version: int) -> lis
     return [(asked, convert(asked, data)) for asked, data in answers]
 
 
-def _response(broker: "Broker", answer: SessionAnswer, context: "RequestContext") -> FetchResponse:
+def _response(
+    broker: "BrokerParts", answer: SessionAnswer, context: "RequestContext"
+) -> FetchResponse:
     topics: list[_Topic] = []
     partitions: list[_Partition] = []
     last: object = None
@@ -268,7 +270,7 @@ def _response(broker: "Broker", answer: SessionAnswer, context: "RequestContext"
 
 
 def _partition(
-    broker: "Broker",
+    broker: "BrokerParts",
     asked: PartitionFetch,
     data: PartitionData,
     context: "RequestContext",

@@ -47,12 +47,13 @@ from embedkafka.server import zookeeper_offsets
 from embedkafka.server.api_table import MEANING, Api, Need, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.missing_topics import create_internal_topic
 from embedkafka.server.topics.delayed import DelayedTopics
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _IN_ZOOKEEPER = 0
@@ -62,7 +63,7 @@ _CREATION_WAIT_MS = 2_000
 
 
 def find_coordinator(
-    broker: "Broker", request: FindCoordinatorRequest, context: "RequestContext"
+    broker: "BrokerParts", request: FindCoordinatorRequest, context: "RequestContext"
 ) -> object:
     """The broker that leads the key's partition of the internal topic.
 
@@ -82,7 +83,7 @@ def find_coordinator(
     if topic is None or topic in broker.metadata.snapshot.topics:
         reply(frozenset())
         return LATER
-    broker.create_internal_topic(topic)
+    create_internal_topic(broker, topic)
     broker.topic_purgatory.try_complete_else_watch(
         DelayedTopics(
             timeout_ms=_CREATION_WAIT_MS,
@@ -98,7 +99,7 @@ def find_coordinator(
 
 
 def _coordinators(
-    broker: "Broker",
+    broker: "BrokerParts",
     request: FindCoordinatorRequest,
     context: "RequestContext",
     topic: str | None,
@@ -122,7 +123,7 @@ def _coordinators(
 
 
 def _coordinator(
-    broker: "Broker", key: str, kind: int, topic: str | None, listener: str
+    broker: "BrokerParts", key: str, kind: int, topic: str | None, listener: str
 ) -> FindCoordinatorResponse.Coordinator:
     def failed(error: ErrorCode, message: str) -> FindCoordinatorResponse.Coordinator:
         return FindCoordinatorResponse.Coordinator(
@@ -144,7 +145,9 @@ def _coordinator(
     )
 
 
-def join_group(broker: "Broker", request: JoinGroupRequest, context: "RequestContext") -> object:
+def join_group(
+    broker: "BrokerParts", request: JoinGroupRequest, context: "RequestContext"
+) -> object:
     """Joins or rejoins a group; answers when the rebalance has collected its members."""
     broker.groups.join_group(
         request, context.client_id, context.client_host, context.version, context.reply
@@ -152,26 +155,32 @@ def join_group(broker: "Broker", request: JoinGroupRequest, context: "RequestCon
     return LATER
 
 
-def sync_group(broker: "Broker", request: SyncGroupRequest, context: "RequestContext") -> object:
+def sync_group(
+    broker: "BrokerParts", request: SyncGroupRequest, context: "RequestContext"
+) -> object:
     """Takes the leader's assignment and answers every member with its part."""
     broker.groups.sync_group(request, context.version, context.reply)
     return LATER
 
 
-def heartbeat(broker: "Broker", request: HeartbeatRequest, context: "RequestContext") -> object:
+def heartbeat(
+    broker: "BrokerParts", request: HeartbeatRequest, context: "RequestContext"
+) -> object:
     """Keeps a member alive and signals rebalances."""
     broker.groups.heartbeat(request, context.reply)
     return LATER
 
 
-def leave_group(broker: "Broker", request: LeaveGroupRequest, context: "RequestContext") -> object:
+def leave_group(
+    broker: "BrokerParts", request: LeaveGroupRequest, context: "RequestContext"
+) -> object:
     """Removes members at once instead of after their session timeout."""
     broker.groups.leave_group(request, context.version, context.reply)
     return LATER
 
 
 def consumer_group_heartbeat(
-    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ConsumerGroupHeartbeatRequest, context: "RequestContext"
 ) -> object:
     """Joins, stays in or leaves a group whose coordinator assigns partitions (KIP-848)."""
     if not _has_consumer_groups(broker):
@@ -188,7 +197,7 @@ def consumer_group_heartbeat(
 
 
 def consumer_group_describe(
-    broker: "Broker", request: ConsumerGroupDescribeRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ConsumerGroupDescribeRequest, context: "RequestContext"
 ) -> object:
     """Epochs, members and assignments of consumer groups."""
     if not _has_consumer_groups(broker):
@@ -246,12 +255,12 @@ def _with_operations(context: "RequestContext", group: Any) -> Any:  # Any: of e
     return replace(group, authorized_operations=operations)
 
 
-def _has_consumer_groups(broker: "Broker") -> bool:
+def _has_consumer_groups(broker: "BrokerParts") -> bool:
     return "consumer" in broker.config.broker.items("group.coordinator.rebalance.protocols")
 
 
 def offset_commit(
-    broker: "Broker", request: OffsetCommitRequest, context: "RequestContext"
+    broker: "BrokerParts", request: OffsetCommitRequest, context: "RequestContext"
 ) -> object:
     """Commits offsets of existing partitions; each other partition answers its own error.
 
@@ -300,7 +309,9 @@ def offset_commit(
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _commit_to_zookeeper(broker: "Broker", request: OffsetCommitRequest) -> OffsetCommitResponse:
+def _commit_to_zookeeper(
+    broker: "BrokerParts", request: OffsetCommitRequest
+) -> OffsetCommitResponse:
     errors = zookeeper_offsets.commit_offsets(
         broker.zk,
         request.group_id,
@@ -328,7 +339,7 @@ _Complete = Callable[[OffsetFetchResponse], OffsetFetchResponse]
 
 
 def offset_fetch(
-    broker: "Broker", request: OffsetFetchRequest, context: "RequestContext"
+    broker: "BrokerParts", request: OffsetFetchRequest, context: "RequestContext"
 ) -> object:
     """Committed offsets, for one group or (v8) several; v0 from ZooKeeper, v10 by topic id."""
     complete: _Complete | None = None
@@ -410,7 +421,9 @@ def _may_see(checks: "Checks", topic: OffsetFetchResponse.Group.Topic) -> bool:
     return name is None or checks.may_describe(ResourceType.TOPIC, name)
 
 
-def _fetch_from_zookeeper(broker: "Broker", request: OffsetFetchRequest) -> OffsetFetchResponse:
+def _fetch_from_zookeeper(
+    broker: "BrokerParts", request: OffsetFetchRequest
+) -> OffsetFetchResponse:
     snapshot = broker.metadata.snapshot
     return OffsetFetchResponse(
         topics=[
@@ -465,7 +478,7 @@ def _with_ids(
 
 
 def offset_delete(
-    broker: "Broker", request: OffsetDeleteRequest, context: "RequestContext"
+    broker: "BrokerParts", request: OffsetDeleteRequest, context: "RequestContext"
 ) -> object:
     """Deletes committed offsets of topics that the group does not subscribe to.
 
@@ -506,7 +519,9 @@ def _missing(topic: str, partitions: Iterable[int]) -> OffsetDeleteResponse.Topi
     )
 
 
-def list_groups(broker: "Broker", request: ListGroupsRequest, context: "RequestContext") -> object:
+def list_groups(
+    broker: "BrokerParts", request: ListGroupsRequest, context: "RequestContext"
+) -> object:
     """Groups coordinated by this broker, filtered by state (v4) and type (v5)."""
     if context.may_cluster(AclOperation.DESCRIBE, quiet=True):
         broker.groups.list_groups(request, context.reply)
@@ -526,7 +541,7 @@ def list_groups(broker: "Broker", request: ListGroupsRequest, context: "RequestC
 
 
 def describe_groups(
-    broker: "Broker", request: DescribeGroupsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeGroupsRequest, context: "RequestContext"
 ) -> object:
     """Members and assignments of groups."""
 
@@ -542,7 +557,7 @@ def describe_groups(
 
 
 def delete_groups(
-    broker: "Broker", request: DeleteGroupsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DeleteGroupsRequest, context: "RequestContext"
 ) -> object:
     """Deletes groups that have no members, with their offsets."""
     broker.groups.delete_groups(request, context.reply)

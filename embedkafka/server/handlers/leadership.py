@@ -25,17 +25,18 @@ from embedkafka.security.acl.operations import AclOperation, ResourceType
 from embedkafka.server.api_table import REASON, Api, Need
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.metadata_cache import MetadataSnapshot
+from embedkafka.server.parts import FORWARDING
 from embedkafka.server.topics.delayed import DelayedTopics
 from embedkafka.zk.payloads import ReplicaAssignment
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 
 def elect_leaders(
-    broker: "Broker", request: ElectLeadersRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ElectLeadersRequest, context: "RequestContext"
 ) -> object:
     """Elects preferred (0) or unclean (1) leaders of the given partitions, or of all (null).
 
@@ -65,7 +66,7 @@ def elect_leaders(
 
     try:
         kind = _election_type(request.election_type)
-        controller = broker.require_controller()
+        controller = broker.registration.require_controller()
     except ApiError as error:
         refusal = ElectLeadersResponse(
             error_code=error.code,
@@ -95,7 +96,7 @@ _IS_KNOWN: Final[Mapping[ElectionType, _IsKnown]] = {
 
 
 def _reply_once_known(
-    broker: "Broker",
+    broker: "BrokerParts",
     response: ElectLeadersResponse,
     is_known: _IsKnown,
     deadline_ms: float,
@@ -150,7 +151,7 @@ def _with_late(
 
 
 def _forwarded(
-    broker: "Broker",
+    broker: "BrokerParts",
     request: object,
     context: "RequestContext",
     error: ApiError,
@@ -161,7 +162,7 @@ def _forwarded(
 
     `reply` gets the controller's answer; by default it is the client's at once.
     """
-    if error.code is not ErrorCode.NOT_CONTROLLER or broker.is_forwarded(context.client_id):
+    if error.code is not ErrorCode.NOT_CONTROLLER or _is_of_broker(context.client_id):
         return refusal
 
     @context.answering
@@ -221,7 +222,7 @@ def _elected(partition: int, result: int | ApiError) -> ElectLeadersResponse.Top
 
 
 def alter_partition_reassignments(
-    broker: "Broker", request: AlterPartitionReassignmentsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AlterPartitionReassignmentsRequest, context: "RequestContext"
 ) -> object:
     """Starts to move partitions to other replicas, or (null) cancels ongoing moves."""
     wanted = {
@@ -235,7 +236,7 @@ def alter_partition_reassignments(
         context.reply(_reassignment_response(request, results))
 
     try:
-        controller = broker.require_controller()
+        controller = broker.registration.require_controller()
     except ApiError as error:
         refusal = _reassignment_response(request, error)
         return _forwarded(broker, request, context, error, refusal)
@@ -284,7 +285,7 @@ def _own_message(error: ApiError) -> str | None:
 
 
 def list_partition_reassignments(
-    broker: "Broker", request: ListPartitionReassignmentsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ListPartitionReassignmentsRequest, context: "RequestContext"
 ) -> object:
     """Ongoing moves of the given partitions or (null) of all."""
     asked = None
@@ -300,7 +301,7 @@ def list_partition_reassignments(
         context.reply(_moves_response(moving))
 
     try:
-        controller = broker.require_controller()
+        controller = broker.registration.require_controller()
     except ApiError as error:
         return _forwarded(broker, request, context, error, _moves_response(error))
     controller.list_partition_reassignments(asked, reply)
@@ -342,9 +343,14 @@ def _by_topic(
     ]
 
 
+def _is_of_broker(client_id: str) -> bool:
+    """Whether another broker has passed the request on, taking this one for the controller."""
+    return client_id.startswith("ek-b") and client_id.endswith(f"-{FORWARDING}")
+
+
 def _is_not_forwarded(check: "Checks", request: object) -> bool:
     """A broker that passes a client's request on has asked for the client already."""
-    is_forwarded = check.broker.is_forwarded(check.context.client_id)
+    is_forwarded = _is_of_broker(check.context.client_id)
     return not (is_forwarded and check.may_cluster(AclOperation.CLUSTER_ACTION, quiet=True))
 
 

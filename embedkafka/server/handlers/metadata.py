@@ -31,11 +31,12 @@ from embedkafka.server.api_table import SERVED, Api, by_handler
 from embedkafka.server.dispatch import LATER
 from embedkafka.server.handlers.features import FEATURES
 from embedkafka.server.metadata_cache import MetadataSnapshot, PartitionInfo
+from embedkafka.server.missing_topics import auto_create_topics
 from embedkafka.server.topics.rules import is_valid_topic_name
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _FIRST_WITH_NULL_FOR_ALL = 1
 _FIRST_BY_TOPIC_ID = 12
@@ -44,7 +45,7 @@ _FIRST_WITH_LEVEL_0 = 4
 
 
 def api_versions(
-    broker: "Broker", request: ApiVersionsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ApiVersionsRequest, context: "RequestContext"
 ) -> ApiVersionsResponse:
     """The APIs that clients may use, from the handler table, and the cluster's features.
 
@@ -71,7 +72,7 @@ def api_versions(
             for name, feature in FEATURES.items()
             if feature.level > 0
         ],
-        finalized_features_epoch=broker.features_epoch,
+        finalized_features_epoch=broker.registration.features_epoch,
     )
 
 
@@ -89,7 +90,7 @@ def _api_versions(error: ErrorCode, *, at_controller: bool = False) -> ApiVersio
     )
 
 
-def metadata(broker: "Broker", request: MetadataRequest, context: "RequestContext") -> object:
+def metadata(broker: "BrokerParts", request: MetadataRequest, context: "RequestContext") -> object:
     """Brokers, controller, and the requested topics.
 
     Behaviour: a missing topic is created if request and broker allow it; this answer still says
@@ -134,7 +135,7 @@ def _refused_metadata(request: MetadataRequest, version: int) -> MetadataRespons
 
 
 def once_informed(
-    broker: "Broker", context: "RequestContext", answer: Callable[[], object]
+    broker: "BrokerParts", context: "RequestContext", answer: Callable[[], object]
 ) -> object:
     """Answers after the controller's first full update.
 
@@ -153,7 +154,7 @@ def once_informed(
 
 
 def _metadata(
-    broker: "Broker", request: MetadataRequest, context: "RequestContext"
+    broker: "BrokerParts", request: MetadataRequest, context: "RequestContext"
 ) -> MetadataResponse:
     snapshot = broker.metadata.snapshot
     wants_all = request.topics is None or (
@@ -175,7 +176,7 @@ def _metadata(
         }
         topics = list(filter(None, map(describe.requested, asked.values())))
         topics += [*describe.not_created, *describe.hidden]
-        broker.auto_create_topics(describe.missing, context.client_id)
+        auto_create_topics(broker, describe.missing, context.client_id)
     return MetadataResponse(
         brokers=[
             MetadataResponse.Broker(
@@ -187,7 +188,7 @@ def _metadata(
             for node in snapshot.brokers.values()
             if context.listener in node.endpoints
         ],
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.registration.cluster_id,
         controller_id=snapshot.controller_id,
         topics=topics,
         cluster_authorized_operations=cluster_operations(context)
@@ -215,7 +216,7 @@ class _TopicDescriber:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: "BrokerParts",
         snapshot: MetadataSnapshot,
         request: MetadataRequest,
         context: "RequestContext",
@@ -338,7 +339,7 @@ def offline_replicas(snapshot: MetadataSnapshot, info: PartitionInfo) -> Sequenc
 
 
 def describe_topic_partitions(
-    broker: "Broker", request: DescribeTopicPartitionsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeTopicPartitionsRequest, context: "RequestContext"
 ) -> object:
     """Partitions of topics, one page at a time, in order of topic names.
 
@@ -349,7 +350,7 @@ def describe_topic_partitions(
 
 
 def _topic_partitions(
-    broker: "Broker", request: DescribeTopicPartitionsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeTopicPartitionsRequest, context: "RequestContext"
 ) -> DescribeTopicPartitionsResponse:
     snapshot = broker.metadata.snapshot
     limit = broker.config.broker.integer("max.request.partition.size.limit")

@@ -40,8 +40,8 @@ from embedkafka.server.api_table import REASON, Api, Need
 from embedkafka.server.dispatch import LATER
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _DEBUGGING: Final = -2
 _READ_UNCOMMITTED: Final = 0
@@ -60,7 +60,7 @@ _Listed = ListOffsetsResponse.Topic.Partition
 
 
 def list_offsets(
-    broker: "Broker", request: ListOffsetsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ListOffsetsRequest, context: "RequestContext"
 ) -> object:
     """Offsets by timestamp, for leaders only.
 
@@ -111,7 +111,7 @@ def list_offsets(
 
 
 def _begin(
-    broker: "Broker",
+    broker: "BrokerParts",
     request: ListOffsetsRequest,
     context: "RequestContext",
     name: str,
@@ -171,7 +171,7 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 
 def _segment_offsets(
-    broker: "Broker",
+    broker: "BrokerParts",
     topic_partition: TopicPartition,
     asked: ListOffsetsRequest.Topic.Partition,
     replica_id: int,
@@ -192,7 +192,7 @@ def _isolation(replica_id: int, isolation_level: int) -> FetchIsolation:
 
 
 def offset_for_leader_epoch(
-    broker: "Broker", request: OffsetForLeaderEpochRequest, context: "RequestContext"
+    broker: "BrokerParts", request: OffsetForLeaderEpochRequest, context: "RequestContext"
 ) -> OffsetForLeaderEpochResponse:
     """The end offset of a leader epoch, or of the last one before it."""
 
@@ -223,7 +223,7 @@ def offset_for_leader_epoch(
 
 
 def delete_records(
-    broker: "Broker", request: DeleteRecordsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DeleteRecordsRequest, context: "RequestContext"
 ) -> object:
     """Moves log starts forward; answers when all live replicas have followed."""
 
@@ -269,7 +269,7 @@ def _deleted(
 
 
 def describe_log_dirs(
-    broker: "Broker", request: DescribeLogDirsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeLogDirsRequest, context: "RequestContext"
 ) -> DescribeLogDirsResponse:
     """Log directories, with size and lag of the requested partitions (null: all)."""
     wanted: set[TopicPartition] | None = None
@@ -315,7 +315,7 @@ def _log_dir_topics(
 
 
 def alter_replica_log_dirs(
-    broker: "Broker", request: AlterReplicaLogDirsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AlterReplicaLogDirsRequest, context: "RequestContext"
 ) -> AlterReplicaLogDirsResponse:
     """Starts to move replicas between this broker's log directories; each succeeds or fails alone.
 

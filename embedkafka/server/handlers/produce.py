@@ -24,8 +24,8 @@ from embedkafka.server.handlers.transactional_writes import (
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _FIRST_BY_TOPIC_ID: Final = 13
 _FIRST_WITH_LEADERS: Final = 10
@@ -37,7 +37,7 @@ _Topic = ProduceResponse.Topic
 _Partition = ProduceResponse.Topic.Partition
 
 
-def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext") -> object:
+def produce(broker: "BrokerParts", request: ProduceRequest, context: "RequestContext") -> object:
     """Appends one batch per partition and answers as `acks` demands.
 
     Behaviour: each partition succeeds or fails alone. With acks=0 there is no answer; an error
@@ -107,12 +107,12 @@ def produce(broker: "Broker", request: ProduceRequest, context: "RequestContext"
         accepted = {one: records for one, records in entries.items() if one not in failed}
         _append(broker, request, context, accepted, lambda done: on_done({**failed, **done}))
 
-    broker.txn_verification.verify(write, on_verified, patient=True)
+    broker.find_txn_verification().verify(write, on_verified, patient=True)
     return LATER
 
 
 def _append(
-    broker: "Broker",
+    broker: "BrokerParts",
     request: ProduceRequest,
     context: "RequestContext",
     entries: Mapping[TopicPartition, memoryview],
@@ -190,7 +190,7 @@ def _damage(records: memoryview) -> PartitionResponse | None:
 
 
 def _all_refused(
-    broker: "Broker",
+    broker: "BrokerParts",
     request: ProduceRequest,
     names: Sequence[str | None],
     refusal: PartitionResponse,
@@ -231,7 +231,7 @@ def _finish_unacknowledged(results: Iterable[PartitionResponse], context: "Reque
 
 
 def _response(
-    broker: "Broker",
+    broker: "BrokerParts",
     request: ProduceRequest,
     names: Sequence[str | None],
     results: Mapping[TopicPartition, PartitionResponse],

@@ -29,14 +29,14 @@ from embedkafka.server.api_table import MEANING, Api, Need
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def describe_quorum(
-    broker: "Broker", request: DescribeQuorumRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeQuorumRequest, context: "RequestContext"
 ) -> DescribeQuorumResponse:
     """The active controller as leader and the live brokers as voters, for `__cluster_metadata`-0.
 
@@ -68,7 +68,7 @@ def describe_quorum(
     )
 
 
-def _leader(broker: "Broker") -> DescribeQuorumResponse.Topic.Partition:
+def _leader(broker: "BrokerParts") -> DescribeQuorumResponse.Topic.Partition:
     offset, now_ms = broker.zk.last_change(), broker.clock.now_ms()
     snapshot = broker.metadata.snapshot
     epoch, _ = broker.zk.controller_epoch()
@@ -118,7 +118,7 @@ def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumRespons
 
 
 def add_raft_voter(
-    broker: "Broker", request: AddRaftVoterRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AddRaftVoterRequest, context: "RequestContext"
 ) -> AddRaftVoterResponse:
     """Refuses, like a quorum whose `kraft.version` is 0 (UNSUPPORTED_VERSION)."""
     try:
@@ -136,7 +136,7 @@ def add_raft_voter(
 
 
 def remove_raft_voter(
-    broker: "Broker", request: RemoveRaftVoterRequest, context: "RequestContext"
+    broker: "BrokerParts", request: RemoveRaftVoterRequest, context: "RequestContext"
 ) -> RemoveRaftVoterResponse:
     """Refuses, like a quorum whose `kraft.version` is 0 (UNSUPPORTED_VERSION)."""
     try:
@@ -147,11 +147,12 @@ def remove_raft_voter(
         return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
 
 
-def _check_cluster(broker: "Broker", cluster_id: str | None) -> None:
-    if cluster_id not in (None, broker.cluster_id):
+def _check_cluster(broker: "BrokerParts", cluster_id: str | None) -> None:
+    own = broker.registration.cluster_id
+    if cluster_id not in (None, own):
         raise ApiError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f'The given id "{cluster_id}" doesn\'t match the cluster id "{broker.cluster_id}"',
+            f'The given id "{cluster_id}" doesn\'t match the cluster id "{own}"',
         )
 
 

@@ -16,12 +16,12 @@ from embedkafka.server.api_table import MEANING, Api, Need
 from embedkafka.server.quota_store import QuotaStore, check_filter, matches
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 
 def describe_client_quotas(
-    broker: "Broker", request: DescribeClientQuotasRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeClientQuotasRequest, context: "RequestContext"
 ) -> DescribeClientQuotasResponse:
     """Quotas of the entities that match every component."""
     _Entry = DescribeClientQuotasResponse.Entry
@@ -51,7 +51,7 @@ def describe_client_quotas(
 
 
 def alter_client_quotas(
-    broker: "Broker", request: AlterClientQuotasRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AlterClientQuotasRequest, context: "RequestContext"
 ) -> AlterClientQuotasResponse:
     """Sets or removes quotas; each entity succeeds or fails alone.
 

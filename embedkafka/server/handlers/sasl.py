@@ -32,8 +32,8 @@ from embedkafka.security.sasl.scram_credentials import (
 from embedkafka.server.api_table import REASON, Api, Need
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _NUMBERS: Final = {mechanism: number for number, mechanism in MECHANISM_NUMBERS.items()}
 _TOO_LATE: Final = "SaslAuthenticate request received after successful authentication"
@@ -46,14 +46,14 @@ Change = TypeVar(
 
 
 def sasl_handshake(
-    broker: "Broker", request: SaslHandshakeRequest, context: "RequestContext"
+    broker: "BrokerParts", request: SaslHandshakeRequest, context: "RequestContext"
 ) -> SaslHandshakeResponse:
     """Refuses (ILLEGAL_SASL_STATE): the client has authenticated, or need not."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
 
 
 def sasl_authenticate(
-    broker: "Broker", request: SaslAuthenticateRequest, context: "RequestContext"
+    broker: "BrokerParts", request: SaslAuthenticateRequest, context: "RequestContext"
 ) -> SaslAuthenticateResponse:
     """Refuses (ILLEGAL_SASL_STATE): the client has authenticated, or need not."""
     return SaslAuthenticateResponse(
@@ -62,7 +62,7 @@ def sasl_authenticate(
 
 
 def describe_user_scram_credentials(
-    broker: "Broker", request: DescribeUserScramCredentialsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeUserScramCredentialsRequest, context: "RequestContext"
 ) -> DescribeUserScramCredentialsResponse:
     """Mechanisms and iterations of the given users, or of all with credentials."""
     credentials = ScramCredentials(broker.zk)
@@ -100,7 +100,7 @@ def _described(
 
 
 def alter_user_scram_credentials(
-    broker: "Broker", request: AlterUserScramCredentialsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AlterUserScramCredentialsRequest, context: "RequestContext"
 ) -> AlterUserScramCredentialsResponse:
     """Sets or deletes credentials; the password cannot be recovered from what is stored.
 

@@ -22,14 +22,14 @@ from embedkafka.security.tokens import DelegationToken, DelegationTokens
 from embedkafka.server.api_table import Api, by_handler
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _NO_TIME = -1
 
 
 def create_delegation_token(
-    broker: "Broker", request: CreateDelegationTokenRequest, context: "RequestContext"
+    broker: "BrokerParts", request: CreateDelegationTokenRequest, context: "RequestContext"
 ) -> CreateDelegationTokenResponse:
     """A token for the client itself or, if it may, for another user.
 
@@ -87,7 +87,7 @@ def _not_created(
 
 
 def renew_delegation_token(
-    broker: "Broker", request: RenewDelegationTokenRequest, context: "RequestContext"
+    broker: "BrokerParts", request: RenewDelegationTokenRequest, context: "RequestContext"
 ) -> RenewDelegationTokenResponse:
     """Extends a token, for its owner and its renewers."""
 
@@ -99,7 +99,7 @@ def renew_delegation_token(
 
 
 def expire_delegation_token(
-    broker: "Broker", request: ExpireDelegationTokenRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ExpireDelegationTokenRequest, context: "RequestContext"
 ) -> ExpireDelegationTokenResponse:
     """Changes when a token expires, for its owner and its renewers; a negative period means now."""
 
@@ -111,7 +111,7 @@ def expire_delegation_token(
 
 
 def describe_delegation_token(
-    broker: "Broker", request: DescribeDelegationTokenRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeDelegationTokenRequest, context: "RequestContext"
 ) -> DescribeDelegationTokenResponse:
     """Tokens of the given owners, or of all (null), as far as the client may see them."""
     try:
@@ -173,7 +173,7 @@ def _may(
 
 
 def _changed(
-    broker: "Broker", context: "RequestContext", change: Callable[[DelegationTokens], int]
+    broker: "BrokerParts", context: "RequestContext", change: Callable[[DelegationTokens], int]
 ) -> tuple[ErrorCode, int]:
     try:
         _check_client(broker, context)
@@ -182,7 +182,7 @@ def _changed(
         return error.code, _NO_TIME
 
 
-def _check_client(broker: "Broker", context: "RequestContext") -> None:
+def _check_client(broker: "BrokerParts", context: "RequestContext") -> None:
     """A token must not lead to further ones, and an anonymous client could not own any."""
     protocol = broker.listeners.protocol_of(context.listener)
     principal = context.principal
@@ -194,7 +194,7 @@ def _check_client(broker: "Broker", context: "RequestContext") -> None:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 
-def _require_tokens(broker: "Broker") -> DelegationTokens:
+def _require_tokens(broker: "BrokerParts") -> DelegationTokens:
     if broker.tokens is None:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return broker.tokens

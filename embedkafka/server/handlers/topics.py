@@ -29,15 +29,15 @@ from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _FIRST_WITH_DISABLED = 3
 _DELETE_BY_ID = 6
 
 
 def create_topics(
-    broker: "Broker", request: CreateTopicsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: CreateTopicsRequest, context: "RequestContext"
 ) -> object:
     """Creates topics and answers when they have leaders.
 
@@ -89,7 +89,7 @@ def create_topics(
     return LATER
 
 
-def _excess(broker: "Broker", topics: Sequence[CreateTopicsRequest.Topic]) -> ApiError | None:
+def _excess(broker: "BrokerParts", topics: Sequence[CreateTopicsRequest.Topic]) -> ApiError | None:
     """Why the whole request is refused, regardless of its single topics."""
     default = broker.config.broker.integer("num.partitions")
 
@@ -104,7 +104,7 @@ def _excess(broker: "Broker", topics: Sequence[CreateTopicsRequest.Topic]) -> Ap
     return None
 
 
-def _plan(broker: "Broker", topic: CreateTopicsRequest.Topic) -> NewTopic:
+def _plan(broker: "BrokerParts", topic: CreateTopicsRequest.Topic) -> NewTopic:
     return broker.topics.plan_topic(
         topic.name,
         partitions=topic.num_partitions,
@@ -116,7 +116,7 @@ def _plan(broker: "Broker", topic: CreateTopicsRequest.Topic) -> NewTopic:
 
 
 def _created(
-    broker: "Broker", topic: NewTopic, context: "RequestContext"
+    broker: "BrokerParts", topic: NewTopic, context: "RequestContext"
 ) -> CreateTopicsResponse.Topic:
     """Shows settings only to those who may describe them."""
     describe = AclOperation.DESCRIBE_CONFIGS
@@ -149,7 +149,7 @@ def _timed_out_topic(name: str) -> CreateTopicsResponse.Topic:
 
 
 def create_partitions(
-    broker: "Broker", request: CreatePartitionsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: CreatePartitionsRequest, context: "RequestContext"
 ) -> object:
     """Adds partitions, up to 10,000 per request, and answers when they have leaders."""
     if request.timeout_ms <= 0:
@@ -206,7 +206,7 @@ def create_partitions(
 
 
 def delete_topics(
-    broker: "Broker", request: DeleteTopicsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DeleteTopicsRequest, context: "RequestContext"
 ) -> object:
     """Deletes topics and answers when their names are free again.
 
@@ -281,7 +281,7 @@ def _deletable(
 class _Deletions:
     """Follows topics to the end of their deletion, which reaches the store last."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "BrokerParts") -> None:
         self._broker = broker
         self._unfinished: set[str] = set()
 
@@ -304,7 +304,7 @@ class _Deletions:
 
 
 def _delete(
-    broker: "Broker", topic: DeleteTopicsRequest.Topic, deletions: _Deletions, version: int
+    broker: "BrokerParts", topic: DeleteTopicsRequest.Topic, deletions: _Deletions, version: int
 ) -> DeleteTopicsResponse.Topic:
     snapshot = broker.metadata.snapshot
     name, topic_id = topic.name, topic.topic_id
@@ -334,7 +334,7 @@ def _not_deleted(topic: DeleteTopicsRequest.Topic, error: ApiError) -> DeleteTop
 
 
 def _wait(
-    broker: "Broker",
+    broker: "BrokerParts",
     topics: Mapping[str, int],
     timeout_ms: int,
     what: str,
@@ -379,7 +379,7 @@ def _deletion_refused(check: "Checks", request: DeleteTopicsRequest) -> DeleteTo
     return replace(response, responses=list(map(shown, response.responses)))
 
 
-def _created_partitions(broker: "Broker", topic: CreateTopicsRequest.Topic) -> int:
+def _created_partitions(broker: "BrokerParts", topic: CreateTopicsRequest.Topic) -> int:
     if topic.name in broker.metadata.snapshot.topics or not is_valid_topic_name(topic.name):
         return 0
     if not topic.assignments and topic.num_partitions == DEFAULT:
@@ -387,12 +387,12 @@ def _created_partitions(broker: "Broker", topic: CreateTopicsRequest.Topic) -> i
     return len(topic.assignments) or max(0, topic.num_partitions)
 
 
-def _added_partitions(broker: "Broker", topic: CreatePartitionsRequest.Topic) -> int:
+def _added_partitions(broker: "BrokerParts", topic: CreatePartitionsRequest.Topic) -> int:
     known = broker.metadata.snapshot.topics.get(topic.name)
     return 0 if known is None else max(0, topic.count - len(known))
 
 
-def _deleted_partitions(broker: "Broker", topic: DeleteTopicsRequest.Topic | str) -> int:
+def _deleted_partitions(broker: "BrokerParts", topic: DeleteTopicsRequest.Topic | str) -> int:
     snapshot = broker.metadata.snapshot
     name = topic if isinstance(topic, str) else topic.name
     if name is None:

@@ -52,14 +52,14 @@ from embedkafka.txn.service import FIRST_SENT_BY_BROKERS
 
 if TYPE_CHECKING:
     from embedkafka.server.authorization.checks import Checks
-    from embedkafka.server.broker import Broker
     from embedkafka.server.dispatch import RequestContext
+    from embedkafka.server.parts import BrokerParts
 
 _FIRST_WITH_LOADING = 2
 
 
 def init_producer_id(
-    broker: "Broker", request: InitProducerIdRequest, context: "RequestContext"
+    broker: "BrokerParts", request: InitProducerIdRequest, context: "RequestContext"
 ) -> object:
     """A producer id and epoch; with a transactional id, fences its older producers."""
     if request.transactional_id is None and not _may_write_somewhere(context):
@@ -79,7 +79,7 @@ def _may_write_somewhere(context: "RequestContext") -> bool:
 
 
 def add_partitions_to_txn(
-    broker: "Broker", request: AddPartitionsToTxnRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AddPartitionsToTxnRequest, context: "RequestContext"
 ) -> object:
     """Adds partitions to the open transaction: all of them, or none.
 
@@ -96,7 +96,7 @@ def add_partitions_to_txn(
 
 
 def _add_partitions_for_brokers(
-    broker: "Broker", request: AddPartitionsToTxnRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AddPartitionsToTxnRequest, context: "RequestContext"
 ) -> None:
     """Answers transactions with missing topics itself; the coordinator answers the others."""
     accepted = []
@@ -123,7 +123,7 @@ def _add_partitions_for_brokers(
 
 
 def _refused_partitions(
-    broker: "Broker",
+    broker: "BrokerParts",
     topics: Sequence[AddPartitionsToTxnRequest.Transaction.Topic],
     client: "RequestContext | None" = None,
 ) -> list[AddPartitionsToTxnResponse.Transaction.Topic] | None:
@@ -168,13 +168,13 @@ def _refused_partitions(
     ]
 
 
-def _missing(broker: "Broker", topic: str, partition: int) -> ErrorCode:
+def _missing(broker: "BrokerParts", topic: str, partition: int) -> ErrorCode:
     found = broker.metadata.snapshot.find_partition(topic, partition)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else ErrorCode.NONE
 
 
 def add_offsets_to_txn(
-    broker: "Broker", request: AddOffsetsToTxnRequest, context: "RequestContext"
+    broker: "BrokerParts", request: AddOffsetsToTxnRequest, context: "RequestContext"
 ) -> object:
     """Adds the group's offsets partition to the open transaction."""
     partition = _offsets_partition(broker, request.group_id)
@@ -182,14 +182,14 @@ def add_offsets_to_txn(
     return LATER
 
 
-def end_txn(broker: "Broker", request: EndTxnRequest, context: "RequestContext") -> object:
+def end_txn(broker: "BrokerParts", request: EndTxnRequest, context: "RequestContext") -> object:
     """Commits or aborts; answers when the decision is stored, before the markers are written."""
     broker.txns.end_txn(request, context.version, context.reply)
     return LATER
 
 
 def txn_offset_commit(
-    broker: "Broker", request: TxnOffsetCommitRequest, context: "RequestContext"
+    broker: "BrokerParts", request: TxnOffsetCommitRequest, context: "RequestContext"
 ) -> object:
     """Holds offsets until the transaction ends; missing topics answer their own error.
 
@@ -214,7 +214,9 @@ def txn_offset_commit(
         reply(TxnOffsetCommitResponse(topics=_commit_errors(known, shown)))
 
     if known and request.group_id:
-        broker.txn_verification.verify(_offsets_write(broker, request, context.version), commit)
+        broker.find_txn_verification().verify(
+            _offsets_write(broker, request, context.version), commit
+        )
     elif known or not unknown:
         commit({})
     else:
@@ -263,7 +265,7 @@ def _merged(
 
 
 def _offsets_write(
-    broker: "Broker", request: TxnOffsetCommitRequest, version: int
+    broker: "BrokerParts", request: TxnOffsetCommitRequest, version: int
 ) -> TransactionalWrite:
     partition = _offsets_partition(broker, request.group_id)
     return TransactionalWrite(
@@ -275,7 +277,7 @@ def _offsets_write(
     )
 
 
-def _offsets_partition(broker: "Broker", group_id: str) -> TopicPartition:
+def _offsets_partition(broker: "BrokerParts", group_id: str) -> TopicPartition:
     return TopicPartition(GROUP_METADATA_TOPIC, broker.groups.coordinator.partition_for(group_id))
 
 
@@ -309,7 +311,7 @@ def _commit_errors(
 
 
 def write_txn_markers(
-    broker: "Broker", request: WriteTxnMarkersRequest, context: "RequestContext"
+    broker: "BrokerParts", request: WriteTxnMarkersRequest, context: "RequestContext"
 ) -> object:
     """Ends transactions in partitions led here; answers when the replicas have the markers.
 
@@ -360,7 +362,7 @@ def _by_producer(
 
 
 def _write_marker(
-    broker: "Broker",
+    broker: "BrokerParts",
     marker: WriteTxnMarkersRequest.Marker,
     context: "RequestContext",
     reply: Callable[[WriteTxnMarkersResponse.Marker], None],
@@ -399,7 +401,7 @@ def _write_marker(
 
 
 def _complete_offsets(
-    broker: "Broker",
+    broker: "BrokerParts",
     marker: WriteTxnMarkersRequest.Marker,
     results: Mapping[TopicPartition, PartitionResponse],
 ) -> None:
@@ -411,7 +413,7 @@ def _complete_offsets(
             )
 
 
-def _is_bad(broker: "Broker", marker: WriteTxnMarkersRequest.Marker) -> bool:
+def _is_bad(broker: "BrokerParts", marker: WriteTxnMarkersRequest.Marker) -> bool:
     """Kafka fails at a marker without a producer, if it has a partition to write it to."""
     snapshot = broker.metadata.snapshot
     return (marker.producer_id < 0 or marker.producer_epoch < 0) and any(
@@ -460,7 +462,7 @@ def _shaped_marker(
 
 
 def describe_producers(
-    broker: "Broker", request: DescribeProducersRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeProducersRequest, context: "RequestContext"
 ) -> DescribeProducersResponse:
     """Producers that wrote to partitions hosted here, with their open transactions.
 
@@ -481,7 +483,7 @@ def describe_producers(
 
 
 def _producers(
-    broker: "Broker", topic_partition: TopicPartition
+    broker: "BrokerParts", topic_partition: TopicPartition
 ) -> DescribeProducersResponse.Topic.Partition:
     _Partition = DescribeProducersResponse.Topic.Partition
     try:
@@ -510,7 +512,7 @@ def _producers(
     )
 
 
-def _producers_message(broker: "Broker", topic: str, error: ApiError) -> str | None:
+def _producers_message(broker: "BrokerParts", topic: str, error: ApiError) -> str | None:
     """Kafka explains an illegal or a missing topic, but no other error."""
     if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
         return error.message
@@ -522,7 +524,7 @@ def _by_id(producers: Iterable[ActiveProducer]) -> list[ActiveProducer]:
 
 
 def describe_transactions(
-    broker: "Broker", request: DescribeTransactionsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: DescribeTransactionsRequest, context: "RequestContext"
 ) -> object:
     """The state, timing and partitions of transactional ids coordinated here."""
     if context.checks is None:
@@ -548,7 +550,7 @@ def _may_describe(context: "RequestContext", topic: str) -> bool:
 
 
 def list_transactions(
-    broker: "Broker", request: ListTransactionsRequest, context: "RequestContext"
+    broker: "BrokerParts", request: ListTransactionsRequest, context: "RequestContext"
 ) -> object:
     """Transactional ids coordinated here, filtered by state, producer, duration (v1), name (v2)."""
     if context.checks is None:
