@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from embedkafka import EmbeddedKafka, InvalidArgument, cli
 from embedkafka.cluster.metrics_page import MetricsPage
 from embedkafka.cluster.reports.metric_names import NAMES
+from embedkafka.cluster.reports.metrics import Metric, Metrics
 from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.addresses import parse_address
@@ -257,6 +258,19 @@ def test_a_wrong_name_is_corrected(kafka: EmbeddedKafka) -> None:
     with pytest.raises(InvalidArgument, match="did you mean 'MessagesInPerSec'"):
         kafka.metrics().total("MessageInPerSec")
     assert {metric.name for metric in kafka.metrics()} <= NAMES.keys()
+
+
+def test_prometheus_gets_every_digit() -> None:
+    """A counter that grows by one has to grow there, too."""
+    labels = {"broker": "1"}
+    text = Metrics(
+        [
+            Metric("kafka.server:type=BrokerTopicMetrics", "BytesInPerSec", labels, 1_234_567_890),
+            Metric("kafka.network:type=RequestMetrics", "LocalTimeMs", labels, 12_345_678.25),
+        ]
+    ).prometheus()
+    values = [line.split()[-1] for line in text.splitlines() if not line.startswith("#")]
+    assert values == ["12345678.25", "1234567890"]
 
 
 def test_prometheus_reads_the_page(kafka: EmbeddedKafka) -> None:

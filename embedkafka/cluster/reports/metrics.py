@@ -73,7 +73,7 @@ class Metrics:
                 lines.append(f"# HELP {name} {NAMES[metric.name]}")
                 lines.append(f"# TYPE {name} {'counter' if _only_grows(metric) else 'gauge'}")
             labels = ",".join(f'{label}="{_escaped(v)}"' for label, v in metric.labels.items())
-            lines.append(f"{name}{{{labels}}} {metric.value:g}")
+            lines.append(f"{name}{{{labels}}} {metric.value}")
         return "\n".join(lines) + "\n"
 
 
