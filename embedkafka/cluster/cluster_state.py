@@ -85,11 +85,14 @@ class ClusterState:
     def require_partition(self, topic: str, partition: int) -> PartitionStatus:
         """The partition; raises `InvalidArgument` if there is none."""
         require_int("partition", partition, least=0)
-        for status in self._partitions([require_text("topic", topic)]):
+        found = self._partitions([require_text("topic", topic)])
+        if not found:
+            self.require_topic(topic)
+            found = self._partitions([topic])  # it has just been created
+        for status in found:
             if status.partition == partition:
                 return status
-        self.require_topic(topic)
-        count = len(self._partitions([topic]))
+        count = len(found)
         raise InvalidArgument(
             f"topic {topic} has no partition {partition}: it has {count}, from 0 to {count - 1}"
         )
