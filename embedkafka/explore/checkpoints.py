@@ -5,6 +5,7 @@ it. So a checkpoint without its last commit is that of a driver that died in bet
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,11 @@ def uncommit(checkpoint: Path) -> int | None:
     (checkpoint / _COMMITS / str(last)).unlink()
     (checkpoint / _COMMITS / f".{last}.crc").unlink(missing_ok=True)
     return last
+
+
+def remove(checkpoint: Path) -> None:
+    """The query that had it starts over."""
+    shutil.rmtree(checkpoint)
 
 
 def has_data(checkpoint: Path, batch: int) -> bool:

@@ -49,6 +49,7 @@ def explore(
     seed: int | str | None = None,
     without: Collection[str] = (),
     kill_jvm: bool = False,
+    rebuild: bool = False,
     immediate_triggers: bool = False,
     may_prove_nothing: bool = False,
     reset: Callable[[], object] | None = None,
@@ -97,6 +98,8 @@ def explore(
             killed before, in, or after the write of a batch, or after its commit, in turn; it goes
             on in `spark`. It takes a session's start each time, and a job that can be pickled and
             keeps its results outside the process.
+        rebuild: adds a kind of step, "rebuild": the job starts over from the first records, with
+            new checkpoints and batch numbers from 0, on the outputs that are there.
         immediate_triggers: lets `trigger(processingTime=...)` of the job fire as soon as there is
             data, whatever its interval; a refutation names the intervals.
         may_prove_nothing: allows a test that no job could fail: without output under the plain
@@ -153,6 +156,7 @@ def explore(
             has_watermark=first.has_watermark,
             brokers=len(kafka.brokers) if isinstance(kafka, EmbeddedKafka) else 0,
             kill_jvm=kill_jvm,
+            rebuild=rebuild,
             passed=first.passed,
         )
         explored = Search(

@@ -16,6 +16,7 @@ from embedkafka.explore.schedule import (
     Limit,
     LoseReply,
     MoveLeaders,
+    Rebuild,
     Resend,
     Restart,
     Schedule,
@@ -39,6 +40,7 @@ _KINDS: Final[Mapping[type[Event], StepKind]] = {
     LoseReply: StepKind.REPLY,
     Grow: StepKind.GROW,
     MoveLeaders: StepKind.MOVE,
+    Rebuild: StepKind.REBUILD,
     KillLeader: StepKind.KILL,
     KillJvm: StepKind.JVM,
 }

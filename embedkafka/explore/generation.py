@@ -27,6 +27,7 @@ from embedkafka.explore.schedule import (
     Moment,
     MoveLeaders,
     Placed,
+    Rebuild,
     Resend,
     Restart,
     Schedule,
@@ -46,7 +47,7 @@ _DRAWS_OF_ONE_KIND: Final = 100
 _DRAWS_OF_ONE_NUMBER: Final = 1000
 """So many that none is left when they find nothing new: only a few records have few schedules."""
 
-_STARTS: Final = (Restart, Crash, CrashInside, FailWrite, KillJvm, Limit)
+_STARTS: Final = (Restart, Crash, CrashInside, FailWrite, KillJvm, Limit, Rebuild)
 """Events after which the queries start from their checkpoints."""
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
@@ -99,7 +100,10 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
         events += [_between(arrivals, *pair) for pair in terms.updates]
     if kinds[0] is StepKind.JVM:
         moments = list(Moment)
-        events.append(_somewhere(rng, arrivals, KillJvm(moment=moments[turn % len(moments)])))
+        killed = _somewhere(rng, arrivals, KillJvm(moment=moments[turn % len(moments)]))
+        if killed.position > 1 and rng.random() < 0.5:  # not always the query's first batch
+            events.append(Placed(position=rng.randint(1, killed.position - 1), event=Take()))
+        events.append(killed)
     for kind in kinds:
         if strikes := _strikes(terms, kind, turn if kind is kinds[0] else rng.randrange(100)):
             some = strikes if kind is kinds[0] else [rng.choice(strikes)]
@@ -326,6 +330,10 @@ def _grow(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
     return Placed(position=rng.randint(0, len(arrivals) - 1), event=Grow(source=source))
 
 
+def _rebuild(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
+    return _somewhere(rng, arrivals, Rebuild())
+
+
 def _topics(terms: Terms) -> list[str]:
     return sorted({*terms.sizes, *(topic for topic, _ in terms.replies)})
 
@@ -338,5 +346,6 @@ _DRAWS: Final[Mapping[StepKind, Draw]] = {
     StepKind.REPLY: _reply,
     StepKind.MOVE: _move,
     StepKind.KILL: _kill,
+    StepKind.REBUILD: _rebuild,
     StepKind.GROW: _grow,
 }

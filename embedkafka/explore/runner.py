@@ -16,6 +16,7 @@ from embedkafka.explore.checkpoints import (
     has_data,
     has_watermark,
     last_watermark_ms,
+    remove,
     uncommit,
 )
 from embedkafka.explore.driver import Driver, Job
@@ -37,6 +38,7 @@ from embedkafka.explore.schedule import (
     LoseReply,
     Moment,
     MoveLeaders,
+    Rebuild,
     Resend,
     Restart,
     Schedule,
@@ -311,6 +313,11 @@ class _Run:
             case KillJvm():
                 self._driver.stop()
                 return self._process(self._options, step.moment).await_death()
+            case Rebuild():
+                self._take()
+                self._driver.stop()
+                for checkpoint in find_checkpoints(self._options.directory):
+                    remove(checkpoint)
             case Grow():
                 return self._grow(step.source)
             case LoseReply():
@@ -432,7 +439,7 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
             # What waits is for the driver that dies.
             ordered.insert(since_take, (index, Restart()))
         ordered.append((index, step))
-        if isinstance(step, Take | Crash | CrashInside | FailWrite | KillJvm | Grow):
+        if isinstance(step, Take | Crash | CrashInside | FailWrite | KillJvm | Rebuild | Grow):
             since_take = len(ordered)
     return ordered
 

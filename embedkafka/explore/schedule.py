@@ -65,6 +65,17 @@ class Crash:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuild:
+    """The job starts over on its old outputs, with new checkpoints and batch numbers from 0."""
+
+    def __str__(self) -> str:
+        return (
+            "the queries take what is there; their checkpoints are removed, and they start over "
+            "from the first records"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrashInside:
     """The driver dies in the middle of the author's function for `foreachBatch`."""
 
@@ -178,6 +189,7 @@ Event = (
     | CrashInside
     | FailWrite
     | KillJvm
+    | Rebuild
     | Resend
     | LoseReply
     | MoveLeaders

@@ -16,6 +16,7 @@ from embedkafka.explore.schedule import (
     FailWrite,
     Grow,
     KillJvm,
+    Rebuild,
     Resend,
     Restart,
     Schedule,
@@ -29,6 +30,7 @@ _CONTAINED: Final[Mapping[type[Event], Sequence[Event]]] = {
     FailWrite: (Take(), Crash()),
     Grow: (Take(),),
     KillJvm: (Take(), Crash()),
+    Rebuild: (Take(),),
     Restart: (Take(),),
 }
 """What a step does besides, the smallest first."""

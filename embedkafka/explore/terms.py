@@ -30,6 +30,7 @@ class StepKind(Enum):
     GROW = "grow"
     MOVE = "move"
     KILL = "kill"
+    REBUILD = "rebuild"
     JVM = "jvm"
 
 
@@ -85,6 +86,7 @@ def terms_of(
     has_watermark: bool,
     brokers: int,
     kill_jvm: bool = False,
+    rebuild: bool = False,
     passed: Passed = NOTHING_PASSED,
 ) -> Terms:
     """What schedules may do to a job whose plain run had a checkpoint or a watermark, or had none.
@@ -127,6 +129,7 @@ def terms_of(
         StepKind.GROW: few_records,
         StepKind.MOVE: _why_none_goes(brokers),
         StepKind.KILL: _why_none_goes(brokers),
+        StepKind.REBUILD: no_restart if rebuild else "it needs rebuild=True",
         StepKind.JVM: no_restart if kill_jvm else "it needs kill_jvm=True",
     }
     return Terms(

@@ -319,6 +319,36 @@ class OnceInBatch:
         return start(lines(spark, options, "in").writeStream.foreachBatch(write), options)
 
 
+class RebuiltTable:
+    """Appends rows to a table, or replaces those of the same key: then it may start over."""
+
+    says = "doubled"
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] = []
+        self._batches: set[int] = set()
+
+    def wrong(self) -> Given:
+        return {**self.right(), "outputs": {"rows": lambda spark: self._rows}}
+
+    def right(self) -> Given:
+        return {
+            "job": self._job,
+            "inputs": {"in": Input([{"id": n} for n in range(4)], key="id")},
+            "outputs": {"rows": lambda spark: {row["id"]: row for row in self._rows}},
+            "reset": self._rows.clear,
+            "rebuild": True,
+            "without": ["crash", "inside"],
+        }
+
+    def _job(self, spark: SparkSession, options: Options) -> StreamingQuery:
+        def append(batch: DataFrame, number: int) -> None:
+            self._rows.extend(row.asDict() for row in batch.collect())
+
+        changes = columns(spark, options, "in", "id INT")
+        return start(changes.writeStream.foreachBatch(append), options)
+
+
 PAIRS: Final[list[type[Pair]]] = [
     TimeOfProcessing,
     CopiesIntoTopic,
@@ -329,4 +359,5 @@ PAIRS: Final[list[type[Pair]]] = [
     SwallowedFailure,
     LastArrival,
     OnceInBatch,
+    RebuiltTable,
 ]

@@ -61,7 +61,7 @@ def test_a_schedule_is_of_the_kinds_of_its_steps(schedule: Schedule, kinds: set[
 def test_a_schedule_that_a_kind_leads_is_of_that_kind(kind: StepKind) -> None:
     records = [{"k": n % 2, "at": n} for n in range(6)]
     given = Input(records, key="k", event_time="at", lateness_s=9, resends=True)
-    leading = terms({"orders": given}, left_out=only(kind), kill_jvm=True)
+    leading = terms({"orders": given}, left_out=only(kind), kill_jvm=True, rebuild=True)
     for schedule in drawn(leading, 5):
         assert kind in kinds_of(schedule, leading)
 
@@ -79,8 +79,8 @@ def test_what_ran_and_what_could_not_are_told_in_two_lines() -> None:
         "limit 0, grow 0",
         "impossible: inside (no query has foreachBatch), write (no query has foreachBatch), resend "
         "(no input has resends=True), late (no input has lateness_s), reply (the cluster is not "
-        "embedded), move (the cluster is not embedded), kill (the cluster is not embedded), jvm "
-        "(it needs kill_jvm=True)",
+        "embedded), move (the cluster is not embedded), kill (the cluster is not embedded), "
+        "rebuild (it needs rebuild=True), jvm (it needs kill_jvm=True)",
     ]
     assert str(explored) == "; ".join(explored.lines())
     assert explored.kinds["batches"] == explored.kinds["crash"] == 1

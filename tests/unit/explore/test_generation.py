@@ -24,6 +24,7 @@ from embedkafka.explore.schedule import (
     Moment,
     MoveLeaders,
     Placed,
+    Rebuild,
     Resend,
     Restart,
     Schedule,
@@ -47,6 +48,7 @@ def terms(
     has_watermark: bool = False,
     brokers: int = 3,
     kill_jvm: bool = False,
+    rebuild: bool = False,
     passed: Passed = NOTHING_PASSED,
 ) -> Terms:
     return terms_of(
@@ -57,6 +59,7 @@ def terms(
         has_watermark=has_watermark,
         brokers=brokers,
         kill_jvm=kill_jvm,
+        rebuild=rebuild,
         passed=passed,
     )
 
@@ -352,6 +355,21 @@ def test_the_jvm_is_killed_only_on_request_and_then_once_in_turn() -> None:
     assert uses == [len(killing.kinds), 2 * len(killing.kinds)]
 
 
+def test_a_jvm_dies_in_the_first_batch_of_a_query_and_in_later_ones() -> None:
+    led = terms(kill_jvm=True, left_out=only(StepKind.JVM))
+    earlier = [
+        [placed.event for placed in each.events if not isinstance(placed.event, KillJvm)]
+        for each in drawn(led, 40)
+    ]
+    assert [] in earlier
+    assert [Take()] in earlier
+
+
+def test_a_job_starts_over_only_on_request() -> None:
+    assert not any(each.uses(Rebuild) for each in drawn(terms()))
+    assert any(each.uses(Rebuild) for each in drawn(terms(rebuild=True)))
+
+
 def test_a_jvm_dies_at_every_moment_in_turn_whatever_the_seed() -> None:
     killing = terms(kill_jvm=True)
     turns = len(killing.kinds) * len(Moment)
@@ -425,6 +443,7 @@ def test_kinds_that_are_impossible_say_why() -> None:
         "resend": "no input has resends=True",
         "move": "the cluster has one broker",
         "kill": "the cluster has one broker",
+        "rebuild": "it needs rebuild=True",
         "jvm": "it needs kill_jvm=True",
     }
     external = terms(brokers=0).impossible
