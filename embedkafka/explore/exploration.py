@@ -92,8 +92,8 @@ def explore(
             for the plain one and number 3. By default it is random; pytest's plugin repeats what
             refuted the test before, and where `CI` is set derives it from the test's id. pytest's
             option `--explore-seed` overrides it.
-        without: kinds of steps to leave out: "batches", "crash", "inside", "write", "resend",
-            "order", "late", "restart", "limit", "reply", "grow", "move", "kill".
+        without: kinds of steps to leave out: "batches", "crash", "inside", "write", "task",
+            "resend", "order", "late", "restart", "limit", "reply", "grow", "move", "kill".
         kill_jvm: adds a kind of step, "jvm": the job runs in a separate process and JVM, which are
             killed before, in, or after the write of a batch, or after its commit, in turn; it goes
             on in `spark`. It takes a session's start each time, and a job that can be pickled and

@@ -18,6 +18,7 @@ from embedkafka.explore.schedule import (
     Crash,
     CrashInside,
     Event,
+    FailTask,
     FailWrite,
     Grow,
     KillJvm,
@@ -47,7 +48,7 @@ _DRAWS_OF_ONE_KIND: Final = 100
 _DRAWS_OF_ONE_NUMBER: Final = 1000
 """So many that none is left when they find nothing new: only a few records have few schedules."""
 
-_STARTS: Final = (Restart, Crash, CrashInside, FailWrite, KillJvm, Limit, Rebuild)
+_STARTS: Final = (Restart, Crash, CrashInside, FailTask, FailWrite, KillJvm, Limit, Rebuild)
 """Events after which the queries start from their checkpoints."""
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
@@ -334,6 +335,10 @@ def _rebuild(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
     return _somewhere(rng, arrivals, Rebuild())
 
 
+def _task(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
+    return _somewhere(rng, arrivals, FailTask())
+
+
 def _topics(terms: Terms) -> list[str]:
     return sorted({*terms.sizes, *(topic for topic, _ in terms.replies)})
 
@@ -346,6 +351,7 @@ _DRAWS: Final[Mapping[StepKind, Draw]] = {
     StepKind.REPLY: _reply,
     StepKind.MOVE: _move,
     StepKind.KILL: _kill,
+    StepKind.TASK: _task,
     StepKind.REBUILD: _rebuild,
     StepKind.GROW: _grow,
 }

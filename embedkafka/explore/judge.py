@@ -27,6 +27,7 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     CrashInside,
+    FailTask,
     FailWrite,
     KillJvm,
     Schedule,
@@ -50,7 +51,7 @@ from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 Invariant = Callable[[Mapping[str, Any], Mapping[str, list[Any]]], object]
 """A function of the outputs and of the inputs, each by name. Any: records and rows have no type."""
 
-_REPEATING: Final = (Crash, CrashInside, FailWrite, KillJvm)
+_REPEATING: Final = (Crash, CrashInside, FailTask, FailWrite, KillJvm)
 """Events after which a batch runs again."""
 _SHOWN: Final = 1000
 _SHOWN_RECORDS: Final = 10

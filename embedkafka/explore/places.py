@@ -46,6 +46,8 @@ class Passed:
     """How many functions the job has given to `foreachBatch`."""
     lines: tuple[Place, ...] = ()
     writes: tuple[SinkCall, ...] = ()
+    tasks: int = 0
+    """How many functions the job has given to `foreachPartition` and `foreach`."""
 
 
 NOTHING_PASSED: Final = Passed()

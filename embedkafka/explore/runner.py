@@ -7,7 +7,7 @@ topics are gone when a run ends.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -30,6 +30,7 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     CrashInside,
+    FailTask,
     FailWrite,
     Grow,
     KillJvm,
@@ -46,8 +47,9 @@ from embedkafka.explore.schedule import (
     Step,
     Take,
 )
+from embedkafka.explore.task_faults import TaskFaults
 from embedkafka.explore.verdict import Items
-from embedkafka.runtime.values import dataclass, field
+from embedkafka.runtime.values import dataclass, field, replace
 from embedkafka.spark.frames import PROMPT_READS
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ _KEEP_FOREVER: Final = {"retention.ms": -1}
 """Records carry their event times, which may be long ago."""
 _IMPATIENT: Final = {"kafka.request.timeout.ms": "5000", "kafka.default.api.timeout.ms": "20000"}
 """A source that asks a dead leader waits for its answer: a minute by default."""
+_STRIKES: Final = CrashInside | FailTask | FailWrite
+"""Steps that make a batch fail."""
 _NEED_REPLICAS: Final = (MoveLeaders, KillLeader)
 
 
@@ -124,21 +128,26 @@ class Runner:
         replicas = min(_REPLICAS, len(self._kafka.brokers)) if _moves_leaders(schedule) else None
         with self._topics(replicas) as topics:
             options = self._options(topics, schedule)
+            tasks = TaskFaults(options.directory)
             driver = Driver(self._spark, self._job, timeout_s=self._timeout_s)
             run = _Run(
                 self._kafka,
                 self._feeds,
                 topics,
                 driver,
+                tasks,
                 self._process,
                 options,
                 partitions=self._partitions(),
                 replicas=replicas,
             )
-            if not schedule.events:
+            is_plain = not schedule.events
+            if is_plain:
                 driver.functions.note()
+            watched = tasks.watched() if is_plain or schedule.uses(FailTask) else nullcontext()
             try:
-                run.carry_out(schedule.steps())
+                with watched:
+                    run.carry_out(schedule.steps())
                 driver.stop()
                 return self._ran(options, topics, run)
             finally:
@@ -236,6 +245,7 @@ class _Run:
         feeds: Mapping[str, Feed],
         topics: "Mapping[str, Topic]",
         driver: Driver,
+        tasks: TaskFaults,
         process: Callable[[Options, Moment], DriverProcess],
         options: Options,
         *,
@@ -249,6 +259,7 @@ class _Run:
         self._feeds = feeds
         self._topics = topics
         self._driver = driver
+        self._tasks = tasks
         self._process = process
         self._options = options
         self._replicas = replicas
@@ -261,7 +272,7 @@ class _Run:
 
     @property
     def passed(self) -> Passed:
-        return self._driver.functions.passed
+        return replace(self._driver.functions.passed, tasks=self._tasks.count)
 
     @property
     def idle(self) -> frozenset[type[Step]]:
@@ -310,6 +321,9 @@ class _Run:
                 return self._crash(step)
             case CrashInside() | FailWrite():
                 return self._strike(step)
+            case FailTask():
+                with self._tasks.failing() as has_failed:
+                    return self._take_struck(step, has_failed)
             case KillJvm():
                 self._driver.stop()
                 return self._process(self._options, step.moment).await_death()
@@ -377,14 +391,18 @@ class _Run:
 
     def _strike(self, step: CrashInside | FailWrite) -> str:
         with self._driver.functions.striking(step) as strike:
-            try:
-                self._driver.take(self._options)
-            except JobFailed:
-                if not strike.has_hit:
-                    raise
+            return self._take_struck(step, lambda: strike.has_hit)
+
+    def _take_struck(self, step: Step, has_hit: Callable[[], bool]) -> str:
+        """Lets the queries take what is there, fail if they are struck, and start again."""
+        try:
+            self._driver.take(self._options)
+        except JobFailed:
+            if not has_hit():
+                raise
         self._driver.stop()
         self.mend()
-        if strike.has_hit:
+        if has_hit():
             return ""
         self._idle.append(step)
         return "it did not come there"
@@ -439,7 +457,7 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
             # What waits is for the driver that dies.
             ordered.insert(since_take, (index, Restart()))
         ordered.append((index, step))
-        if isinstance(step, Take | Crash | CrashInside | FailWrite | KillJvm | Rebuild | Grow):
+        if isinstance(step, Take | Crash | _STRIKES | KillJvm | Rebuild | Grow):
             since_take = len(ordered)
     return ordered
 

@@ -104,6 +104,17 @@ class FailWrite:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailTask:
+    """A task of `foreachPartition` or `foreach` fails after it has written, and runs again."""
+
+    def __str__(self) -> str:
+        return (
+            "the queries take what is there; a task fails after it has written rows "
+            "(foreachPartition, foreach), and runs again"
+        )
+
+
 class Moment(Enum):
     """Where in a batch a driver dies."""
 
@@ -187,6 +198,7 @@ Event = (
     | Restart
     | Crash
     | CrashInside
+    | FailTask
     | FailWrite
     | KillJvm
     | Rebuild

@@ -13,6 +13,7 @@ from embedkafka.explore.schedule import (
     Crash,
     CrashInside,
     Event,
+    FailTask,
     FailWrite,
     Grow,
     KillJvm,
@@ -27,6 +28,7 @@ from embedkafka.runtime.values import dataclass, replace
 _CONTAINED: Final[Mapping[type[Event], Sequence[Event]]] = {
     Crash: (Take(),),
     CrashInside: (Take(), Crash()),
+    FailTask: (Take(), Crash()),
     FailWrite: (Take(), Crash()),
     Grow: (Take(),),
     KillJvm: (Take(), Crash()),

@@ -21,6 +21,7 @@ class StepKind(Enum):
     CRASH = "crash"
     INSIDE = "inside"
     WRITE = "write"
+    TASK = "task"
     RESEND = "resend"
     ORDER = "order"
     LATE = "late"
@@ -35,6 +36,7 @@ class StepKind(Enum):
 
 
 _NO_WRITER: Final = "foreachBatch calls no writer that explore knows"
+_NO_TASK: Final = "no foreachPartition or foreach"
 _RESTARTS: Final = frozenset({StepKind.RESTART, StepKind.CRASH})
 
 
@@ -120,6 +122,7 @@ def terms_of(
         StepKind.CRASH: no_restart,
         StepKind.INSIDE: no_function or ("" if places else "foreachBatch has one line"),
         StepKind.WRITE: no_function or ("" if passed.writes else _NO_WRITER),
+        StepKind.TASK: no_restart or ("" if passed.tasks else _NO_TASK),
         StepKind.RESEND: "" if resends else "no input has resends=True",
         StepKind.ORDER: "" if len(lanes) > 1 else "all records keep their order",
         StepKind.LATE: "" if stragglers else _why_none_is_late(timed),

@@ -3,7 +3,7 @@
 A pair's methods return the arguments of `explore`; a new pair is made for each exploration.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -349,6 +349,45 @@ class RebuiltTable:
         return start(changes.writeStream.foreachBatch(append), options)
 
 
+class AppendedPartitions:
+    """Appends the rows of a partition to a file, or gives each row one of its name."""
+
+    says = "doubled"
+
+    def wrong(self) -> Given:
+        return {
+            "job": lambda spark, options: self._start(spark, options, appends=True),
+            "inputs": {"in": list("abcd")},
+            "outputs": {"out": self._written},
+            "without": ["crash", "inside"],
+        }
+
+    def right(self) -> Given:
+        return {
+            **self.wrong(),
+            "job": lambda spark, options: self._start(spark, options, appends=False),
+            "without": [],
+        }
+
+    def _start(self, spark: SparkSession, options: Options, *, appends: bool) -> StreamingQuery:
+        directory = options.path("rows")
+        Path(directory).mkdir(exist_ok=True)
+
+        def write(rows: Iterable[Row]) -> None:
+            for row in rows:
+                name, mode = ("rows", "a") if appends else (row.value, "w")
+                with open(f"{directory}/{name}", mode) as file:
+                    file.write(row.value)
+
+        def save(batch: DataFrame, number: int) -> None:
+            batch.foreachPartition(write)
+
+        return start(lines(spark, options, "in").writeStream.foreachBatch(save), options)
+
+    def _written(self, spark: SparkSession, options: Options) -> list[str]:
+        return [row for file in Path(options.path("rows")).glob("*") for row in file.read_text()]
+
+
 PAIRS: Final[list[type[Pair]]] = [
     TimeOfProcessing,
     CopiesIntoTopic,
@@ -360,4 +399,5 @@ PAIRS: Final[list[type[Pair]]] = [
     LastArrival,
     OnceInBatch,
     RebuiltTable,
+    AppendedPartitions,
 ]

@@ -15,6 +15,7 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     CrashInside,
+    FailTask,
     FailWrite,
     Grow,
     KillJvm,
@@ -365,6 +366,11 @@ def test_a_jvm_dies_in_the_first_batch_of_a_query_and_in_later_ones() -> None:
     assert [Take()] in earlier
 
 
+def test_tasks_fail_only_where_the_author_writes_in_them() -> None:
+    assert not any(each.uses(FailTask) for each in drawn(terms()))
+    assert any(each.uses(FailTask) for each in drawn(terms(passed=Passed(tasks=1))))
+
+
 def test_a_job_starts_over_only_on_request() -> None:
     assert not any(each.uses(Rebuild) for each in drawn(terms()))
     assert any(each.uses(Rebuild) for each in drawn(terms(rebuild=True)))
@@ -437,6 +443,7 @@ def test_kinds_that_are_impossible_say_why() -> None:
         "batches": "fewer than two records",
         "inside": "no query has foreachBatch",
         "write": "no query has foreachBatch",
+        "task": "no foreachPartition or foreach",
         "order": "all records keep their order",
         "late": "no input has lateness_s",
         "limit": "fewer than two records",
