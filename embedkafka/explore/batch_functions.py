@@ -218,7 +218,7 @@ class _Calls:
         if event == "call" and frame.f_code not in self._authors:
             self._begin(frame, frame.f_locals.get("self"), frame.f_code.co_name, frame.f_locals)
         elif event == "c_call":
-            self._begin(frame, arg.__self__, arg.__name__, {})
+            self._begin(frame, getattr(arg, "__self__", None), getattr(arg, "__name__", ""), {})
 
     def _begin(self, frame: FrameType, owner: object, name: str, given: dict[str, Any]) -> None:
         if (found := find_write(owner, name, given)) is None:

@@ -39,7 +39,7 @@ _SAYS: Final = "explore: the sink is away for a moment"
 def find_write(owner: object, name: str, arguments: Mapping[str, Any]) -> str | None:
     """The name of a call that writes, from its object; None if it does not write."""
     class_ = type(owner)
-    package = class_.__module__.partition(".")[0]
+    package = str(class_.__module__).partition(".")[0]
     if package in _SPARK:
         is_write = name in _WRITERS.get(class_.__name__, ()) or (
             class_.__name__ == "SparkSession"
