@@ -54,6 +54,17 @@ _STARTS: Final = (Restart, Crash, CrashInside, FailTask, FailWrite, KillJvm, Lim
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
 """Kinds that take a broker away: one of them in a schedule is enough, and slow enough."""
 
+_REPEATS: Final = frozenset(
+    {
+        StepKind.CRASH,
+        StepKind.INSIDE,
+        StepKind.WRITE,
+        StepKind.TASK,
+        StepKind.REBUILD,
+        StepKind.JVM,
+    }
+)
+"""Kinds after which a batch runs again, which may mend what another of them has done to it."""
 
 _UNEVEN: Final = frozenset({StepKind.LIMIT, StepKind.GROW})
 """Limited batches take partitions unevenly, which makes records late for a watermark."""
@@ -205,11 +216,14 @@ def _between(arrivals: Sequence[Arrival], first: Arrival, second: Arrival) -> Pl
 def _company(rng: Random, terms: Terms, leader: StepKind) -> list[StepKind]:
     """The leading kind and some others; cuts and a new order go with most of them."""
     others = [kind for kind in terms.kinds if kind not in (leader, StepKind.JVM)]
-    if leader in _BROKERS:
-        others = [kind for kind in others if kind not in _BROKERS]
+    for kinds in (_BROKERS, _REPEATS):
+        if leader in kinds:
+            others = [kind for kind in others if kind not in kinds]
     chosen = rng.sample(others, min(len(others), rng.randint(0, _MOST_OTHERS)))
     if set(chosen) >= _BROKERS:
         chosen.remove(StepKind.KILL)
+    if _REPEATS.issuperset(chosen):
+        chosen = chosen[:1]
     if terms.has_watermark and {leader, *chosen} >= _UNEVEN:
         chosen = [kind for kind in chosen if kind not in _UNEVEN]
     for usual in (StepKind.BATCHES, StepKind.ORDER):

@@ -34,6 +34,7 @@ from embedkafka.explore.schedule import (
 )
 from embedkafka.explore.terms import StepKind, Terms, terms_of
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import replace
 
 ORDERS = [{"sku": sku, "at": at} for sku, at in zip("abacbac", range(0, 70, 10), strict=True)]
 INPUTS = {
@@ -420,6 +421,14 @@ def test_what_happens_inside_a_function_goes_with_other_kinds_too() -> None:
     few = Passed(functions=1)
     assert terms(passed=few).impossible[StepKind.INSIDE] == "foreachBatch has one line"
     assert terms(passed=few).impossible[StepKind.WRITE].startswith("foreachBatch calls no writer")
+
+
+def test_at_most_one_kind_lets_a_batch_run_again() -> None:
+    """A crash would write what a sink has swallowed before."""
+    found = terms(passed=replace(PASSED, tasks=1), rebuild=True)
+    repeating = (Crash, CrashInside, FailWrite, FailTask, Rebuild)
+    counts = {sum(each.uses(kind) for kind in repeating) for each in drawn(found)}
+    assert counts == {0, 1}
 
 
 def test_kinds_that_are_left_out_do_not_occur() -> None:
