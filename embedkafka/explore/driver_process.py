@@ -138,7 +138,7 @@ def main() -> None:
     sys.path[:] = path
     threading.Thread(target=_die_with_the_test, daemon=True).start()
     job: Any = pickle.loads(packed)
-    with local_session(**arguments) as spark:
+    with local_session(**arguments, warm=False) as spark:  # this JVM is to be killed
         try:
             Executioner(spark, moment, die=_die).run(lambda: job(spark, options))
         except JobFailed as failure:

@@ -74,7 +74,7 @@ class Launch:
         """A name for it. The JVM compares sizes and times of jars as well."""
         jars = [*self.class_path, *sorted(self.spark.jars_dir.glob("*.jar"))]
         options = [option for option in self.java_options if not option.startswith(_IRRELEVANT)]
-        facts = [self.java_release, *options, *map(str, self.environment), *map(_identity, jars)]
+        facts = [self.java_release, *options, *map(str, self.environment), *map(identity_of, jars)]
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
     @property
@@ -311,7 +311,7 @@ def _measure(path: Path) -> tuple[int, int]:
         return len(content), crc32c(content)
 
 
-def _identity(path: Path) -> str:
+def identity_of(path: Path) -> str:
     try:
         status = path.stat()
     except OSError:

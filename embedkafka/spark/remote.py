@@ -111,6 +111,7 @@ def cluster_session(
         packages=packages,
         config=settings,
         archive=archive,
+        warm=False,
         progress=progress,
     )
     with ExitStack() as running:
@@ -191,7 +192,9 @@ def connect_server(
             f"{spark} brings no Spark Connect server; PySpark 4 does. For this one, set "
             f"spark.jars.packages to org.apache.spark:{_SERVER_MODULE}{spark.scala}:{spark.release}"
         )
-    start = local_session if master is None else partial(cluster_session, master)
+    start = partial(local_session, warm=False)
+    if master is not None:
+        start = partial(cluster_session, master)
     session = start(
         app_name,
         jars=jars,

@@ -1,8 +1,8 @@
 """A local Spark session that starts quickly, has the connector and leaves nothing behind.
 
-Owner: the thread inside `local_session`. Each session starts a JVM, because the class path of a
-running JVM cannot change; the JVM ends with the session.
-Not here: a session on a real cluster (`remote`).
+Owner: the thread inside `local_session`. The class path of a running JVM cannot change, so each
+session starts a JVM, which ends with it, or leases one that fits and is kept warm.
+Not here: a session on a real cluster (`remote`), how JVMs are kept (`warm`).
 """
 
 import json
@@ -10,8 +10,8 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,9 @@ from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.class_archive import (
+    NEW,
+    NO,
+    USE,
     Launch,
     SessionArchive,
     find_launch,
@@ -35,9 +38,12 @@ from embedkafka.spark.connector.java import find_java, java_version, read_releas
 from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
 from embedkafka.spark.local_files import local_files
+from embedkafka.spark.warm.wish import wants_warm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from embedkafka.spark.warm.lease import Lease
 
 #: The conf key that holds the path of the JVM's stderr.
 LOG_FILE_KEY: Final = "spark.embedkafka.log.file"
@@ -104,6 +110,7 @@ def local_session(
     packages: Sequence[str] = (),
     config: Mapping[str, object] | None = None,
     archive: str | None = None,
+    warm: bool | None = None,
     progress: Progress = print_progress,
 ) -> "Iterator[SparkSession]":
     """A session with the Kafka connector, for the length of a `with` block.
@@ -117,6 +124,9 @@ def local_session(
         archive: whether Java starts from an archive of Spark's classes, which the first session
             writes into the cache when it ends (about 170 MB): `auto`, `use` to write none, `no`,
             or `new` to write it again. By default `EMBEDKAFKA_SPARK_ARCHIVE` decides, or `auto`.
+        warm: whether the session takes a JVM that an earlier one has left, or leaves its own for
+            ten minutes. By default `EMBEDKAFKA_SPARK_WARM=1` decides. Where that cannot be, a line
+            says why, and the session has its own JVM.
         progress: gets a line about each step that takes time; prints it on stderr by default.
 
     Raises:
@@ -136,18 +146,27 @@ def local_session(
         running.enter_context(_no_artifacts_folder())
         settings = _settings(app_name, (*connector.jars, *further), spark, directory, config or {})
         settings[_ARGUMENTS_KEY] = _as_json(app_name, connector.jars, packages, config or {})
-        classes = running.enter_context(
-            session_archive(_launch(settings, spark), wish, progress=progress, environ=os.environ)
-        )
-        progress(f"starting {spark} with Kafka connector {connector.release}")
-        with _running_jvm(settings, classes, directory, spark):
-            quiet = _quiet_log() if _is_one_jvm(settings["spark.master"]) else {}
-            session = _create_session({**quiet, **settings})
-            try:
+        is_warm = wants_warm(warm, os.environ) and wish != NEW
+        lease = _lease_jvm(settings, spark, wish, progress) if is_warm else None
+        hosted: Callable[[SparkSession], AbstractContextManager[object]] = nullcontext
+        if lease is not None:
+            from embedkafka.spark.warm.gateway import attached, guest
+
+            settings[LOG_FILE_KEY] = str(lease.log_file)
+            running.enter_context(attached(lease, progress))
+            hosted = guest
+        else:
+            classes = running.enter_context(_archive(settings, spark, wish, progress))
+            progress(f"starting {spark} with Kafka connector {connector.release}")
+            running.enter_context(_running_jvm(settings, classes, directory, spark))
+        quiet = _quiet_log() if _is_one_jvm(settings["spark.master"]) else {}
+        session = _create_session({**quiet, **settings})
+        try:
+            with hosted(session):
                 yield session
-            finally:
-                if owner.is_here:  # a forked child would stop its parent's session
-                    session.stop()
+        finally:
+            if owner.is_here:  # a forked child would stop its parent's session
+                session.stop()
 
 
 def log_tail(log_file: str | Path, *, start: int = 0, lines: int = _LOG_TAIL_LINES) -> str:
@@ -185,7 +204,6 @@ def _settings(
     master = given.get("spark.master", _SETTINGS["spark.master"])
     # Executors of their own would have another class path.
     file_jars, file_settings = local_files(given) if _is_one_jvm(master) else ([], {})
-    temporary = shlex.join([f"-Djava.io.tmpdir={directory}", f"-Dderby.system.home={directory}"])
     own_jars = [str(jar) for jar in (*file_jars, *jars) if jar.parent != spark.jars_dir]
     popular = [str(jar) for jar in _popular_jars(spark)]
     return {
@@ -202,7 +220,6 @@ def _settings(
             _JAVA_OPTIONS,
             _SMALL_HEAP,
             quick_processes(os.environ),
-            temporary,
             given.get(_EXTRA_JAVA_OPTIONS),
         ),
         _EXTRA_CLASS_PATH: _joined(os.pathsep, *own_jars, given.get(_EXTRA_CLASS_PATH), *popular),
@@ -241,6 +258,45 @@ def _popular_jars(spark: InstalledSpark) -> Iterator[Path]:
     names = sorted(path.name for path in spark.jars_dir.glob("*.jar"))
     for start in _POPULAR_JARS:
         yield from (spark.jars_dir / name for name in names if name.startswith(start))
+
+
+def _lease_jvm(
+    settings: Mapping[str, str], spark: InstalledSpark, wish: str, progress: Progress
+) -> "Lease | None":
+    """A warm JVM for these settings; None, after a line, if there can be none."""
+    from embedkafka.spark.warm.home import TEMPORARY
+    from embedkafka.spark.warm.launch import lease_jvm
+
+    class_path, java_options = settings[_EXTRA_CLASS_PATH], settings[_EXTRA_JAVA_OPTIONS]
+    # It uses an archive but writes none: it ends in the background, long after the session.
+    archive = _archive(settings, spark, NO if wish == NO else USE, progress)
+    with archive as classes, _environment():
+        archived = classes.java_options
+
+        def launched(folder: Path) -> dict[str, str]:
+            options = (archived, _temporary_options(folder / TEMPORARY), java_options)
+            return {_EXTRA_CLASS_PATH: class_path, _EXTRA_JAVA_OPTIONS: _joined(" ", *options)}
+
+        return lease_jvm(
+            settings,
+            spark,
+            class_path=class_path.split(os.pathsep),
+            java_options=shlex.split(java_options),
+            launched=launched,
+            launcher_options=_launcher_options(spark),
+            progress=progress,
+        )
+
+
+def _temporary_options(directory: Path) -> str:
+    """Where Java and Derby write."""
+    return shlex.join([f"-Djava.io.tmpdir={directory}", f"-Dderby.system.home={directory}"])
+
+
+def _archive(
+    settings: Mapping[str, str], spark: InstalledSpark, wish: str, progress: Progress
+) -> AbstractContextManager[SessionArchive]:
+    return session_archive(_launch(settings, spark), wish, progress=progress, environ=os.environ)
 
 
 def _launch(settings: Mapping[str, str], spark: InstalledSpark) -> Launch | None:
@@ -305,7 +361,8 @@ def _start_gateway(
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
     # In front, so that the caller's options have the last word on what the JVM logs.
-    conf.set(_EXTRA_JAVA_OPTIONS, _joined(" ", archived, settings[_EXTRA_JAVA_OPTIONS]))
+    options = (archived, _temporary_options(log_file.parent), settings[_EXTRA_JAVA_OPTIONS])
+    conf.set(_EXTRA_JAVA_OPTIONS, _joined(" ", *options))
     with _environment(SPARK_LAUNCHER_OPTS=_launcher_options(spark)), log_file.open("wb") as log:
         try:
             return launch(conf, popen_kwargs={"stderr": log})

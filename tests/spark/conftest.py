@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from embedkafka import EmbeddedKafka
+from tests.doubles.warm_home import private_home
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -35,6 +36,13 @@ def admin(kafka: EmbeddedKafka) -> AdminClient:
 def checkpoint(tmp_path: Path) -> Path:
     """The checkpoint directory of one query."""
     return tmp_path / "checkpoint"
+
+
+@pytest.fixture
+def warm_home() -> Iterator[Path]:
+    """A directory for warm JVMs, which end after the test."""
+    with private_home() as home:
+        yield home
 
 
 class TableQuery(StreamingQuery):

@@ -48,7 +48,7 @@ def test_a_session_stays_on_the_loopback_and_in_its_folder(settings: Any, tmp_pa
     assert made["spark.app.name"] == "app"
     for key in ("spark.local.dir", "spark.sql.warehouse.dir", session.LOG_FILE_KEY):
         assert made[key].startswith(str(tmp_path))
-    assert f"-Djava.io.tmpdir={tmp_path}" in made["spark.driver.extraJavaOptions"]
+    assert f"-Djava.io.tmpdir={tmp_path}" in session._temporary_options(tmp_path)
 
 
 def test_jars_that_most_classes_come_from_follow_the_connectors_and_the_callers(
