@@ -221,6 +221,13 @@ def _parser() -> argparse.ArgumentParser:
         "that sessions start quicker",
     )
     jars.set_defaults(run=_spark_jars)
+    jvm = subcommands.add_parser(
+        "spark-jvm",
+        help="list the warm JVMs that Spark sessions have left, or end them",
+        description="A JVM that a session uses ends with that session.",
+    )
+    jvm.add_argument("action", choices=["list", "stop"], help="what to do")
+    jvm.set_defaults(run=_spark_jvm)
     audit = subcommands.add_parser(
         "audit",
         help="prove or refute, on Spark, that one topic holds what another one does",
@@ -569,6 +576,15 @@ def _spark_jars(parsed: argparse.Namespace) -> int:
         from embedkafka.cluster.spark_training import make_class_archive
 
         make_class_archive(parsed.package)
+    return 0
+
+
+def _spark_jvm(parsed: argparse.Namespace) -> int:
+    from embedkafka.spark.warm.home import default_home, find_kept, stop_kept
+
+    home = default_home()
+    for line in stop_kept(home) if parsed.action == "stop" else map(str, find_kept(home)):
+        print(line, flush=True)
     return 0
 
 

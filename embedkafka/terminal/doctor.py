@@ -20,6 +20,7 @@ from embedkafka.spark.connector.jar_cache import cache_home, jar_cache
 from embedkafka.spark.connector.java import find_java, java_version
 from embedkafka.spark.connector.modules import KafkaConnector
 from embedkafka.spark.connector.search import JarSearch
+from embedkafka.spark.warm.home import default_home, find_kept
 
 _LEAST_FILES: Final = 1024
 _LEAST_BYTES: Final = 1 << 30
@@ -46,7 +47,8 @@ class Checkup:
 def examine(environ: Mapping[str, str] | None = None) -> Iterator[Checkup]:
     """All findings; a check that fails itself is a finding too."""
     environ = os.environ if environ is None else environ
-    for check in (_versions, _ports, _limits, _java, _spark, _connector, _cache, _space):
+    jvms = (_java, _spark, _connector, _warm_jvms)
+    for check in (_versions, _ports, _limits, *jvms, _cache, _space):
         try:
             yield from check(environ)
         except Exception as error:  # the other checks still count
@@ -145,6 +147,11 @@ def _connector(environ: Mapping[str, str]) -> Iterator[Checkup]:
         )
         return
     yield Checkup(subject="connector", found=f"{found.release} in {found.found_in}")
+
+
+def _warm_jvms(environ: Mapping[str, str]) -> Iterator[Checkup]:
+    for kept in find_kept(default_home()):
+        yield Checkup(subject="spark jvm", found=str(kept))
 
 
 def _cache(environ: Mapping[str, str]) -> Iterator[Checkup]:

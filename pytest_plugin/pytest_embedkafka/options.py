@@ -16,6 +16,7 @@ _MAX_PORT = 65_535
 _OWN, _SHARED = _XDIST = ("own", "shared")
 _ARCHIVE = ("auto", "use", "new", "no")
 _STRICT = ("yes", "no")
+_WARM = "EMBEDKAFKA_SPARK_WARM"
 _LEFTOVERS = ("fail", "stop", "keep")
 
 
@@ -38,6 +39,7 @@ class Options:
     spark_remote: str | None
     spark_archive: str | None
     spark_packages: list[str]
+    spark_warm: bool
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -164,6 +166,14 @@ def add_options(parser: pytest.Parser) -> None:
         "use: write none; new: write it again",
     )
     group.addoption(
+        "--spark-warm",
+        choices=_STRICT,
+        nargs="?",
+        const=_STRICT[0],
+        help="whether `spark` takes the JVM that an earlier run has left, and leaves its own for "
+        "ten minutes (default: EMBEDKAFKA_SPARK_WARM, or no; the ini file does not count in CI)",
+    )
+    group.addoption(
         "--spark-leftovers",
         choices=_LEFTOVERS,
         help="what to do about a streaming query that a test leaves running: stop it and fail the "
@@ -189,6 +199,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("explore_seed", "as --explore-seed", default="")
     parser.addini("spark_package", "as --spark-package, one per line", type="linelist")
     parser.addini("spark_archive", "as --spark-archive", default="")
+    parser.addini("spark_warm", "as --spark-warm", default=_STRICT[1])
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -208,6 +219,7 @@ def read_options(config: pytest.Config) -> Options:
         spark_remote=_text("spark_remote", config),
         spark_archive=_archive(config),
         spark_packages=[*config.getini("spark_package"), *config.getoption("spark_package")],
+        spark_warm=_warm(config),
     )
 
 
@@ -336,6 +348,22 @@ def _archive(config: pytest.Config) -> str | None:
     if given is not None and given not in _ARCHIVE:
         raise pytest.UsageError(f"spark_archive must be {' or '.join(_ARCHIVE)}, not {given!r}")
     return given
+
+
+def _warm(config: pytest.Config) -> bool:
+    """A project's own file says what is good for a developer; CI asks by itself."""
+    configured = _yes_or_no("spark_warm", config.getini("spark_warm"), _STRICT)
+    if option := config.getoption("spark_warm"):
+        return bool(option == _STRICT[0])
+    if variable := os.environ.get(_WARM):
+        return _yes_or_no(_WARM, variable, ("1", "0"))
+    return configured and not os.environ.get("CI")
+
+
+def _yes_or_no(name: str, given: str, words: tuple[str, str]) -> bool:
+    if given not in words:
+        raise pytest.UsageError(f"{name} must be {' or '.join(words)}, not {given!r}")
+    return given == words[0]
 
 
 def _users(config: pytest.Config) -> dict[str, str]:

@@ -53,6 +53,7 @@ from pytest_embedkafka.options import (
 from pytest_embedkafka.plain_imports import PLAIN_IMPORTS
 from pytest_embedkafka.reporting import explain, hide_frames, paint, sections
 from pytest_embedkafka.run_page import RunPage
+from pytest_embedkafka.sessions import describe_spark
 from pytest_embedkafka.sharing import SharedCluster
 from pytest_embedkafka.skips import skipping_on_connect, summary_line
 from pytest_embedkafka.spark_sharing import SharedSpark
@@ -99,9 +100,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(sharing, "embedkafka-shared-spark")
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """Names the cluster that `kafka` is."""
-    return describe_target(config)
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Names the cluster that `kafka` is, and the JVMs that `spark` may take."""
+    return [describe_target(config), *describe_spark(config)]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_embedkafka.options import read_options
+from pytest_embedkafka.options import read_options, shares_spark
 from pytest_embedkafka.spark_sharing import find_shared_server
 
 if TYPE_CHECKING:
@@ -45,8 +45,28 @@ def open_session(
         packages=options.spark_packages,
         config=options.spark_config,
         archive=options.spark_archive,
+        warm=options.spark_warm,
         progress=progress,
     )
+
+
+def describe_spark(config: pytest.Config) -> list[str]:
+    """Lines for pytest's header: the warm JVMs, if `spark` may take one."""
+    options = read_options(config)
+    if not options.spark_warm:
+        return []
+    if options.spark_master or options.spark_remote or shares_spark(config):
+        return ["spark: not warm; only a local session of each process can be"]
+    from embedkafka import EmbedKafkaError
+    from embedkafka.spark.warm.home import default_home, find_kept
+
+    try:
+        kept = find_kept(default_home())
+    except EmbedKafkaError as error:
+        return [f"spark: not warm: {error}"]
+    return [f"spark: warm {each}" for each in kept] or [
+        "spark: no warm JVM yet; this run leaves one for ten minutes"
+    ]
 
 
 def master_of(session: "SparkSession") -> str | None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.warm.home import find_kept
 from tests.doubles.warm_home import await_keepers
 
-pytestmark = [pytest.mark.gate, pytest.mark.timeout(550)]
+pytestmark = pytest.mark.gate
 
 #: Prints what a session finds at its start, then leaves as much behind as it can.
 SESSION = """
@@ -99,6 +100,7 @@ with EmbeddedKafka(brokers=1) as kafka, local_session(warm=True) as spark:
 """
 
 
+@pytest.mark.timeout(550)
 def test_two_sessions_in_a_row_see_nothing_of_each_other(warm_home: Path) -> None:
     first = run_session(warm_home, ORDERS="5")
     second = run_session(warm_home, ORDERS="6")
@@ -130,13 +132,15 @@ def test_two_sessions_in_a_row_see_nothing_of_each_other(warm_home: Path) -> Non
 
 
 def run_session(home: Path, *arguments: str, code: int = 0, **environ: str) -> dict[str, Any]:
-    done = run(home, "-c", SESSION, *arguments, **environ)
+    done = run(home, "-c", SESSION, *arguments, environ=environ)
     assert done.returncode == code, done.stderr
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
 
-def run(home: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+def run(
+    home: Path, *arguments: str, cwd: Path | None = None, environ: Mapping[str, str] = {}
+) -> "subprocess.CompletedProcess[str]":
     """Runs Python with another directory for temporary files."""
     jars = os.pathsep.join(str(jar) for jar in require_connector().jars)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -144,9 +148,72 @@ def run(home: Path, *arguments: str, **environ: str) -> "subprocess.CompletedPro
     own = {"TMPDIR": str(home.parent), "EMBEDKAFKA_SPARK_JARS": jars}
     return subprocess.run(
         [sys.executable, *arguments],
+        cwd=cwd,
         env={**kept, **own, **environ},
         capture_output=True,
         text=True,
         timeout=170,
         check=False,
     )
+
+
+#: Two projects have these, with other results.
+SHARED = "def mark(text):\n    return {mark!r} + text\n"
+JOBS = """
+import shared
+from pyspark.sql import functions as F
+from shared import mark
+
+def test_a_function_in_python(spark):
+    spark.sparkContext.addPyFile(shared.__file__)
+    spark.udf.register("mark", mark)
+    spark.createDataFrame([("x",)], ["text"]).createOrReplaceTempView("texts")
+    assert spark.sql("SELECT mark(text) FROM texts").first()[0] == {mark!r} + "x"
+    assert [table.name for table in spark.catalog.listTables()] == ["texts"]
+
+def test_a_function_of_pandas(spark):
+    double = F.pandas_udf(lambda texts: {mark!r} + texts, "string")
+    frame = spark.createDataFrame([("x",)], ["text"])
+    assert frame.select(double("text")).first()[0] == {mark!r} + "x"
+
+def test_foreach_batch(kafka, spark, spark_checkpoint):
+    orders = kafka.topic("orders")
+    orders.send(mark("order"))
+    taken = []
+    frame = orders.stream(spark).select(F.col("value").cast("string"))
+    writer = frame.writeStream.option("checkpointLocation", spark_checkpoint)
+    writer = writer.foreachBatch(lambda batch, _: taken.extend(row[0] for row in batch.collect()))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert taken == [{mark!r} + "order"]
+
+def copy(spark, options):
+    source = spark.readStream.format("kafka").options(**options.read("given")).load()
+    writer = source.select("key", "value").writeStream.format("kafka")
+    return writer.options(**options.sink("made")).trigger(**options.trigger).start()
+
+def test_explored(kafka, spark):
+    from embedkafka.explore import Input, explore, latest_by_key
+    from embedkafka.explore.terms import StepKind
+
+    given = dict(inputs={{"given": Input([{{"sku": mark("a"), "n": 1}}], key="sku")}})
+    given.update(outputs={{"made": latest_by_key()}}, seed=1, job=copy)
+    explore(kafka, spark, schedules=2, **given)
+    others = [kind.value for kind in StepKind if kind.value != "jvm"]
+    explore(kafka, spark, schedules=2, kill_jvm=True, without=others, **given)
+"""
+
+
+@pytest.mark.timeout(550)
+def test_two_projects_have_one_jvm_in_turn(warm_home: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "shared.py").write_text(SHARED.format(mark=name))
+        (tmp_path / name / "test_jobs.py").write_text(JOBS.format(mark=name))
+    pytest_ = ("-m", "pytest", "-p", "no:cacheprovider", "-rA", "--spark-warm", "--kafka-brokers=1")
+    for number, name in enumerate(("one", "two", "one"), start=1):
+        chosen = "not explored" if number > 1 else ""
+        done = run(warm_home, *pytest_, name, "-k", chosen, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("spark: warm JVM" in done.stdout) == (number > 1)
+        (kept,) = find_kept(warm_home)
+        assert (kept.state, kept.description["leases"]) == ("free", number)

@@ -1,6 +1,7 @@
 """Keepers of JVMs, with a small process in place of the JVM."""
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -12,9 +13,14 @@ from typing import Any
 import psutil
 import pytest
 
+from embedkafka import ConfigError, cli
 from embedkafka.spark.warm.home import TEMPORARY, ask, connect, find_kept
 from embedkafka.spark.warm.lease import Lease, take_lease
 from embedkafka.spark.warm.messages import PROTOCOL
+from embedkafka.spark.warm.wish import wants_warm
+from embedkafka.terminal import doctor
+from pytest_embedkafka.options import read_options
+from pytest_embedkafka.sessions import describe_spark
 from tests.doubles import spark_jvm
 from tests.doubles.warm_home import await_keepers
 
@@ -269,3 +275,89 @@ def test_stop_ends_a_free_jvm_now_and_another_with_its_session(jvms: Jvms) -> No
     assert lease.give_back({}) is not None
     lease.drop()
     jvms.await_end()
+
+
+def test_the_command_lists_and_stops(
+    jvms: Jvms, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(jvms.home.parent))
+    first, second = jvms.take(), jvms.take()
+    first.give_back({})
+    first.drop()
+    assert cli.main(["spark-jvm", "list"]) == 0
+    free, used = sorted(capsys.readouterr().out.splitlines(), key=lambda line: "in use" in line)
+    assert re.fullmatch(
+        rf"JVM {first.jvm}, .* old, 1 session, free, ends in .* if nothing uses it", free
+    )
+    assert f"JVM {second.jvm}, " in used
+    assert len(list(doctor._warm_jvms({}))) == 2
+
+    assert cli.main(["spark-jvm", "stop"]) == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(
+        [
+            f"JVM {first.jvm} ends",
+            f"JVM {second.jvm} ends with its session: in use by process {os.getpid()}",
+        ]
+    )
+    second.drop()
+    jvms.await_end()
+    assert cli.main(["spark-jvm", "list"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_header_names_the_jvm(
+    jvms: Jvms, monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(jvms.home.parent))
+    config = pytester.parseconfig("--spark-warm")
+    assert describe_spark(config) == ["spark: no warm JVM yet; this run leaves one for ten minutes"]
+    lease = jvms.take()
+    (line,) = describe_spark(config)
+    assert line.startswith(f"spark: warm JVM {lease.jvm}, ")
+    assert describe_spark(pytester.parseconfig()) == []
+    shared = pytester.parseconfig("--spark-warm", "--spark-xdist=shared")
+    assert describe_spark(shared) == [
+        "spark: not warm; only a local session of each process can be"
+    ]
+    jvms.home.chmod(0o755)
+    assert describe_spark(config)[0].startswith("spark: not warm: ")
+    jvms.home.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("ini", "environ", "arguments", "is_warm"),
+    [
+        ("no", {}, [], False),
+        ("yes", {}, [], True),
+        ("yes", {"CI": "true"}, [], False),
+        ("no", {"CI": "true"}, ["--spark-warm"], True),
+        ("no", {"CI": "true", "EMBEDKAFKA_SPARK_WARM": "1"}, [], True),
+        ("yes", {"EMBEDKAFKA_SPARK_WARM": "0"}, [], False),
+        ("no", {"EMBEDKAFKA_SPARK_WARM": "0"}, ["--spark-warm=yes"], True),
+        ("yes", {}, ["--spark-warm=no"], False),
+    ],
+)
+def test_who_decides(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    ini: str,
+    environ: dict[str, str],
+    arguments: list[str],
+    is_warm: bool,
+) -> None:
+    for name in ("CI", "EMBEDKAFKA_SPARK_WARM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    pytester.makeini(f"[pytest]\nspark_warm = {ini}\n")
+    assert read_options(pytester.parseconfig(*arguments)).spark_warm is is_warm
+
+
+def test_a_word_that_is_neither_is_refused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBEDKAFKA_SPARK_WARM", "maybe")
+    with pytest.raises(pytest.UsageError, match="EMBEDKAFKA_SPARK_WARM must be 1 or 0"):
+        read_options(pytester.parseconfig())
+    with pytest.raises(ConfigError, match="EMBEDKAFKA_SPARK_WARM must be 1 or 0"):
+        wants_warm(None, {"EMBEDKAFKA_SPARK_WARM": "maybe"})

@@ -20,6 +20,7 @@ from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.values import dataclass
 from embedkafka.spark.connector.progress import Progress
 from embedkafka.spark.warm.messages import PROTOCOL, Ended, Line
+from embedkafka.spark.warm.states import State
 
 SOCKET: Final = "socket"
 LOG: Final = "spark.log"
@@ -61,15 +62,19 @@ class Kept:
             return "its keeper is of another release of embedkafka"
         return str(self.description["state"])
 
-    def describe(self) -> str:
+    def __str__(self) -> str:
         """For people: which process, how old, and when it ends."""
         if not self.is_ours:
             return f"{self.name}: {self.state}"
         about = self.description
-        age = f"{self.name}, {minutes(about['age_s'])} old, {about['leases']} sessions"
+        age = f"{self.name}, {minutes(about['age_s'])} old, {_count(about['leases'])}"
         if about["ends_in_s"] is None:
             return f"{age}, {self.state}"
         return f"{age}, {self.state}, ends in {minutes(about['ends_in_s'])} if nothing uses it"
+
+
+def _count(sessions: int) -> str:
+    return "1 session" if sessions == 1 else f"{sessions} sessions"
 
 
 def minutes(seconds: float) -> str:
@@ -86,6 +91,10 @@ def require_home(home: Path) -> None:
     """Makes the directory if it is missing; raises `Unusable` if others can write there."""
     with suppress(FileExistsError):
         home.mkdir(mode=0o700)
+    _require_private(home)
+
+
+def _require_private(home: Path) -> None:
     status = home.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise Unusable(f"{home} is not a directory of this user")
@@ -124,6 +133,9 @@ def new_folder(home: Path) -> tuple[Path, socket.socket, int]:
 
 def find_kept(home: Path, progress: Progress = lambda line: None) -> list[Kept]:
     """All JVMs that are kept; removes what a keeper left that was killed."""
+    if not os.path.lexists(home):
+        return []
+    _require_private(home)
     kept = []
     for folder in sorted(home.glob("jvm-*")):
         try:
@@ -134,6 +146,17 @@ def find_kept(home: Path, progress: Progress = lambda line: None) -> list[Kept]:
             if _remove_stale(folder):
                 progress(f"removed {folder}, which the keeper of a Spark JVM left behind")
     return kept
+
+
+def stop_kept(home: Path) -> Iterator[str]:
+    """Ends the JVMs that are free, and lets the others end with their session; says so."""
+    for kept in find_kept(home):
+        try:
+            ending = ask(kept.folder, {"ask": "stop"})["stopping"] == State.ENDING.name
+        except (OSError, Ended, LookupError) as error:
+            yield f"{kept.name} cannot be ended: {error or 'its keeper has ended'}"
+            continue
+        yield f"{kept.name} ends" if ending else f"{kept.name} ends with its session: {kept.state}"
 
 
 def ask(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
