@@ -11,6 +11,7 @@ the metadata cache: they check that topics exist, map topic ids, and fill in aut
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
+from typing import Final
 from uuid import UUID
 
 from embedkafka.coordinator.decision import TransactionalProducer
@@ -21,8 +22,6 @@ from embedkafka.group.calls import (
     Committer,
     GroupCall,
     HeartbeatCall,
-    JoinCall,
-    LeaveCall,
     SyncCall,
 )
 from embedkafka.group.classic.describe import describe, describe_error, describe_missing
@@ -58,24 +57,15 @@ from embedkafka.group.sequencer import GroupEvent
 from embedkafka.group.shard import GroupShard
 from embedkafka.group.timers import GroupTimers
 from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.message import replace
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
 )
 from embedkafka.protocol.messages.groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetCommitRequest,
@@ -84,8 +74,6 @@ from embedkafka.protocol.messages.groups import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
 )
 from embedkafka.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
@@ -94,6 +82,9 @@ from embedkafka.protocol.messages.transactions import (
 from embedkafka.records.compression import Compression
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
+
+_OF_MEMBERS: Final = (SyncCall, HeartbeatCall)
+"""Calls that a shard which has not loaded refuses at once: it knows no such member yet."""
 
 
 class GroupService:
@@ -144,74 +135,36 @@ class GroupService:
 
     # Membership
 
-    def join_group(
+    def submit(
         self,
-        request: JoinGroupRequest,
-        client_id: str,
-        client_host: str,
-        version: int,
-        reply: Callable[[JoinGroupResponse], None],
+        call: GroupCall,
+        decide: Callable[[GroupShard, int], Decision] | None = None,
+        *,
+        allow_empty_id: bool = False,
     ) -> None:
-        answer = reply if version >= 7 else partial(_answer_join_before_v7, reply)
-        self._submit(
-            JoinCall(
-                request=request,
-                client_id=client_id,
-                client_host=client_host,
-                version=version,
-                reply=answer,
+        """Decides the call on the loop, or refuses it; most requests need a group id."""
+        if call.group_id or allow_empty_id:
+            self.coordinator.submit(
+                call.group_id,
+                decide or partial(_decide, call),
+                call.reply,
+                call.refusal,
+                may_wait=not isinstance(call, _OF_MEMBERS),
             )
-        )
+        else:
+            call.reply(call.refusal(ErrorCode.INVALID_GROUP_ID))
 
-    def sync_group(
-        self,
-        request: SyncGroupRequest,
-        version: int,
-        reply: Callable[[SyncGroupResponse], None],
-    ) -> None:
-        self._submit(SyncCall(request=request, version=version, reply=reply), may_wait=False)
-
-    def heartbeat(
-        self, request: HeartbeatRequest, reply: Callable[[HeartbeatResponse], None]
-    ) -> None:
-        self._submit(HeartbeatCall(request=request, reply=reply), may_wait=False)
-
-    def leave_group(
-        self,
-        request: LeaveGroupRequest,
-        version: int,
-        reply: Callable[[LeaveGroupResponse], None],
-    ) -> None:
-        self._submit(LeaveCall(request=request, version=version, reply=reply))
-
-    def consumer_group_heartbeat(
-        self,
-        request: ConsumerGroupHeartbeatRequest,
-        client_id: str,
-        client_host: str,
-        version: int,
-        reply: Callable[[ConsumerGroupHeartbeatResponse], None],
-        may_see: Callable[[str], bool] | None = None,
-    ) -> None:
+    def consumer_group_heartbeat(self, call: ConsumerHeartbeatCall) -> None:
         """Lets a member join, stay in, or leave a consumer group.
 
         Any broker refuses a request that makes no sense, even if it is not the coordinator.
-        `may_see` says which topics its client may describe, where there is an authorizer.
         """
-        call = ConsumerHeartbeatCall(
-            request=request,
-            client_id=client_id,
-            client_host=client_host,
-            version=version,
-            reply=reply,
-            may_see=may_see,
-        )
         try:
             refuse_invalid(call, self._config.group_consumer_assignors)
         except ApiError as error:
-            reply(heartbeat_error(error.code, error.message))
+            call.reply(heartbeat_error(error.code, error.message))
             return
-        self._submit(call)
+        self.submit(call)
 
     # Offsets
 
@@ -235,7 +188,7 @@ class GroupService:
         )
         offsets = offsets_to_commit(request)
         call = CommitCall(committer=committer, offsets=offsets, reply=answer)
-        self._submit(call, allow_empty_id=True)
+        self.submit(call, allow_empty_id=True)
 
     def offset_fetch(
         self,
@@ -295,7 +248,7 @@ class GroupService:
             version=version,
         )
         offsets = txn_offsets_to_commit(request)
-        self._submit(CommitCall(committer=committer, offsets=offsets, reply=answer))
+        self.submit(CommitCall(committer=committer, offsets=offsets, reply=answer))
 
     def on_transaction_completed(
         self, partition: int, producer_id: int, *, committed: bool
@@ -319,7 +272,7 @@ class GroupService:
         call = OffsetDeleteCall(
             group_id=request.group_id, partitions=partitions_to_delete(request), reply=answer
         )
-        self._submit(call, lambda shard, now_ms: shard.delete_offsets(call))
+        self.submit(call, lambda shard, now_ms: shard.delete_offsets(call))
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         """The partitions are gone: deletes their offsets in every group."""
@@ -458,37 +411,17 @@ class GroupService:
 
     def expire_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
         """Lets a group's offsets expire now, and answers when all tombstones are stored."""
-        self._submit(GroupExpireCall(group_id=group_id, reply=reply))
+        self.submit(GroupExpireCall(group_id=group_id, reply=reply))
 
     def forget(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
         """Deletes a group with its members; those that are still there may join again."""
         call = GroupDeleteCall(group_id=group_id, reply=reply, with_members=True)
-        self._submit(call, allow_empty_id=True)
+        self.submit(call, allow_empty_id=True)
 
     def _delete_group(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
-        self._submit(GroupDeleteCall(group_id=group_id, reply=reply), allow_empty_id=True)
+        self.submit(GroupDeleteCall(group_id=group_id, reply=reply), allow_empty_id=True)
 
     # The shell
-
-    def _submit(
-        self,
-        call: GroupCall,
-        decide: Callable[[GroupShard, int], Decision] | None = None,
-        *,
-        allow_empty_id: bool = False,
-        may_wait: bool = True,
-    ) -> None:
-        """Decides the call on the loop, or refuses it; most requests need a group id."""
-        if call.group_id or allow_empty_id:
-            self.coordinator.submit(
-                call.group_id,
-                decide or partial(_decide, call),
-                call.reply,
-                call.refusal,
-                may_wait=may_wait,
-            )
-        else:
-            call.reply(call.refusal(ErrorCode.INVALID_GROUP_ID))
 
     def _on_timer(self, partition: int, key: TimerKey) -> None:
         self.coordinator.decide(partition, partial(_decide, key))
@@ -514,15 +447,6 @@ def _decide(event: GroupEvent, shard: GroupShard, now_ms: int) -> Decision:
 
 def _expire(shard: GroupShard, now_ms: int) -> Decision:
     return shard.expire_offsets(now_ms=now_ms)
-
-
-def _answer_join_before_v7(
-    reply: Callable[[JoinGroupResponse], None], response: JoinGroupResponse
-) -> None:
-    """Before v7 the protocol's name could not be null."""
-    if response.protocol_name is None:
-        response = replace(response, protocol_name="")
-    reply(response)
 
 
 def _listed(

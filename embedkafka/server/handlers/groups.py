@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from embedkafka.group.calls import HeartbeatCall, JoinCall, JoinReply, LeaveCall, SyncCall
 from embedkafka.group.consumer.describe import describe_consumer_error
-from embedkafka.group.consumer.heartbeat import heartbeat_error
+from embedkafka.group.consumer.heartbeat import ConsumerHeartbeatCall, heartbeat_error
 from embedkafka.group.offsets.messages import commit_response
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
@@ -28,6 +29,7 @@ from embedkafka.protocol.messages.groups import (
     FindCoordinatorResponse,
     HeartbeatRequest,
     JoinGroupRequest,
+    JoinGroupResponse,
     LeaveGroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _IN_ZOOKEEPER = 0
 _FIRST_BATCHED = 4
+_FIRST_WITH_NULL_PROTOCOL = 7
 _FIRST_BY_TOPIC_ID = 10
 _CREATION_WAIT_MS = 2_000
 
@@ -149,17 +152,31 @@ def join_group(
     broker: "BrokerParts", request: JoinGroupRequest, context: "RequestContext"
 ) -> object:
     """Joins or rejoins a group; answers when the rebalance has collected its members."""
-    broker.groups.join_group(
-        request, context.client_id, context.client_host, context.version, context.reply
+    answers_null = context.version >= _FIRST_WITH_NULL_PROTOCOL
+    broker.groups.submit(
+        JoinCall(
+            request=request,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            version=context.version,
+            reply=context.reply if answers_null else partial(_without_null, context.reply),
+        )
     )
     return LATER
+
+
+def _without_null(reply: JoinReply, response: JoinGroupResponse) -> None:
+    if response.protocol_name is None:
+        response = replace(response, protocol_name="")
+    reply(response)
 
 
 def sync_group(
     broker: "BrokerParts", request: SyncGroupRequest, context: "RequestContext"
 ) -> object:
     """Takes the leader's assignment and answers every member with its part."""
-    broker.groups.sync_group(request, context.version, context.reply)
+    call = SyncCall(request=request, version=context.version, reply=context.reply)
+    broker.groups.submit(call)
     return LATER
 
 
@@ -167,7 +184,7 @@ def heartbeat(
     broker: "BrokerParts", request: HeartbeatRequest, context: "RequestContext"
 ) -> object:
     """Keeps a member alive and signals rebalances."""
-    broker.groups.heartbeat(request, context.reply)
+    broker.groups.submit(HeartbeatCall(request=request, reply=context.reply))
     return LATER
 
 
@@ -175,7 +192,8 @@ def leave_group(
     broker: "BrokerParts", request: LeaveGroupRequest, context: "RequestContext"
 ) -> object:
     """Removes members at once instead of after their session timeout."""
-    broker.groups.leave_group(request, context.version, context.reply)
+    call = LeaveCall(request=request, version=context.version, reply=context.reply)
+    broker.groups.submit(call)
     return LATER
 
 
@@ -185,13 +203,16 @@ def consumer_group_heartbeat(
     """Joins, stays in or leaves a group whose coordinator assigns partitions (KIP-848)."""
     if not _has_consumer_groups(broker):
         return heartbeat_error(ErrorCode.UNSUPPORTED_VERSION)
+    asks = context.checks is not None
     broker.groups.consumer_group_heartbeat(
-        request,
-        context.client_id,
-        context.client_host,
-        context.version,
-        context.reply,
-        None if context.checks is None else partial(context.may_describe, ResourceType.TOPIC),
+        ConsumerHeartbeatCall(
+            request=request,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            version=context.version,
+            reply=context.reply,
+            may_see=partial(context.may_describe, ResourceType.TOPIC) if asks else None,
+        )
     )
     return LATER
 

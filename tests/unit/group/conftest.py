@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from embedkafka.group.calls import HeartbeatCall, JoinCall, LeaveCall, SyncCall
 from embedkafka.group.config import GroupConfig
+from embedkafka.group.consumer.heartbeat import ConsumerHeartbeatCall
 from embedkafka.group.consumer.live_members import LiveMembers
 from embedkafka.group.service import GroupService
 from embedkafka.protocol.errors import ErrorCode
@@ -69,6 +71,18 @@ class Coordinator(Bench):
         self.loop.run()
         return self
 
+    def call(self, kind: Any, **fields: Any) -> Any:
+        return self.send(lambda reply: self.service.submit(kind(reply=reply, **fields)))
+
+    def consumer_heartbeat(self, request: Any, client: str = "client", **more: Any) -> Any:
+        sender: Any = {"client_id": client, "client_host": "/127.0.0.1", "version": 1}
+
+        def submit(reply: Any) -> None:
+            call = ConsumerHeartbeatCall(request=request, reply=reply, **sender, **more)
+            self.service.consumer_group_heartbeat(call)
+
+        return self.send(submit)
+
     def join(
         self,
         group: str = "g",
@@ -91,7 +105,8 @@ class Coordinator(Bench):
             protocol_type=protocol_type,
             protocols=[JoinGroupRequest.Protocol(name=n, metadata=m) for n, m in protocols],
         )
-        return self.send(self.service.join_group, request, client, "/127.0.0.1", version)
+        sender = {"client_id": client, "client_host": "/127.0.0.1"}
+        return self.call(JoinCall, request=request, version=version, **sender)
 
     def joined(self, group: str = "g", **kwargs: Any) -> Any:
         """Joins as a new dynamic member, with the id from the first answer; returns (id, reply)."""
@@ -122,7 +137,7 @@ class Coordinator(Bench):
                 for m, a in (assignments or {}).items()
             ],
         )
-        return self.send(self.service.sync_group, request, version)
+        return self.call(SyncCall, request=request, version=version)
 
     def heartbeat(
         self, member: Any, generation: int, *, group: str = "g", instance: str | None = None
@@ -133,7 +148,7 @@ class Coordinator(Bench):
             member_id=member,
             group_instance_id=instance,
         )
-        return self.send(self.service.heartbeat, request)
+        return self.call(HeartbeatCall, request=request)
 
     def leave(self, *members: Any, group: str = "g", version: int = 5) -> Any:
         request = LeaveGroupRequest(
@@ -146,7 +161,7 @@ class Coordinator(Bench):
                 for m in members
             ],
         )
-        return self.send(self.service.leave_group, request, version)
+        return self.call(LeaveCall, request=request, version=version)
 
     def commit(
         self,

@@ -1,6 +1,5 @@
 """Consumer groups (KIP-848), driven by a small client that follows the protocol."""
 
-import functools
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,11 +55,7 @@ class Consumer:
         } | changes
         coordinator = self.coordinator
         request = ConsumerGroupHeartbeatRequest(**values)
-        service = coordinator.service
-        heartbeat = functools.partial(
-            service.consumer_group_heartbeat, may_see=self.settings.get("may_see")
-        )
-        return coordinator.send(heartbeat, request, "client", "/127.0.0.1", 1)
+        return coordinator.consumer_heartbeat(request, may_see=self.settings.get("may_see"))
 
     def reported(self) -> list[Any]:
         return [

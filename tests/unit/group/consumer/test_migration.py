@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from embedkafka.group.calls import SyncCall
 from embedkafka.group.classic.states import ClassicGroupState
 from embedkafka.group.config import GroupConfig, MigrationPolicy
 from embedkafka.protocol.codec import decode_versioned, encode_versioned
@@ -52,10 +53,7 @@ class NewMember:
             if epoch >= 0
             else None,
         )
-        service = self.coordinator.service
-        return self.coordinator.send(
-            service.consumer_group_heartbeat, request, "new", "/127.0.0.1", 1
-        )
+        return self.coordinator.consumer_heartbeat(request, "new")
 
     def beat(self) -> ErrorCode:
         reply = self.send()
@@ -429,7 +427,7 @@ def test_requests_of_old_members_are_checked(
             protocol_name=protocol_name,
             assignments=[],
         )
-        refused = topics.send(topics.service.sync_group, unnamed, 5)
+        refused = topics.call(SyncCall, request=unnamed, version=5)
         assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     other = OldMember(topics, "other", protocols=("sticky", "range"))
     other.join()

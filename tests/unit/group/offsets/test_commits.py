@@ -252,8 +252,7 @@ def test_transactional_commits_check_the_members_of_a_consumer_group_that_are_na
         subscribed_topic_names=["t"],
         topic_partitions=[],
     )
-    heartbeat = coordinator.service.consumer_group_heartbeat
-    joined = coordinator.send(heartbeat, request, "client", "/127.0.0.1", 1)
+    joined = coordinator.consumer_heartbeat(request)
     assert joined.response.member_epoch == 1
     assert commit_errors(txn_commit(coordinator, {T0: 5})) == [ErrorCode.NONE]
     named = txn_commit(coordinator, {T0: 5}, member="m1", generation=1)
