@@ -335,7 +335,7 @@ class EmbeddedKafka:
         from embedkafka.cluster.reports.troubles import fares  # most clusters need none
 
         brokers = self._require_brokers()
-        addresses = ",".join(handle.shown_address for handle in brokers.running()) or "no address"
+        addresses = ",".join(broker.address for broker in brokers.live()) or "no address"
         return f"<EmbeddedKafka at {addresses}: {fares(brokers)}>"
 
     @property

@@ -109,6 +109,7 @@ class SocketServer:
         # Limits on clients must not shut out the controller.
         self._control_quota = ConnectionQuota(Limits())
         self._listeners: dict[str, Listener] = {}
+        self._ports: dict[str, int] = {}
         self._processors: list[Processor] = []
         self._clients: list[Processor] = []
         self._acceptors: list[Acceptor] = []
@@ -122,9 +123,11 @@ class SocketServer:
         """Opens the listening sockets: clients may connect, but wait until `start`."""
         try:
             for listener in self._config.listeners:
-                self._listeners[listener.name] = self._transport.listen(
+                bound = self._transport.listen(
                     listener.host, listener.port, backlog=self._config.backlog
                 )
+                self._listeners[listener.name] = bound
+                self._ports[listener.name] = bound.port
         except OSError:
             self._close_listeners()
             raise
@@ -146,8 +149,8 @@ class SocketServer:
             processor.start()
 
     def bound_port(self, listener: str) -> int:
-        """The port of the named listener."""
-        return self._listeners[listener].port
+        """The port of the named listener, also after the end."""
+        return self._ports[listener]
 
     @property
     def connection_count(self) -> int:

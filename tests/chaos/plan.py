@@ -21,6 +21,7 @@ WORKLOADS = (
     "doomed",
     "visitor",
     "intruder",
+    "onlooker",
 )
 
 FAULTY_APIS = {
@@ -66,7 +67,7 @@ CASES = {
     ),
     "a leader that missed its reassignment": (
         3,
-        ("idempotent", "doomed"),
+        ("idempotent", "doomed", "onlooker"),
         ["pause 1", *(f"reassign {n} 2,3" for n in range(4)), "resume 1", "delete_topic", "reset"],
     ),
     "replicas that move between log directories": (

@@ -1,10 +1,13 @@
-"""Clients that write nothing: they ask for topics that are gone, or for what they may not do."""
+"""Clients that write nothing.
 
-from collections.abc import Sequence
+They ask for topics that are gone, for what they may not do, or how the cluster is.
+"""
+
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from embedkafka import EmbedKafkaError
+from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.messages.core import MetadataRequest
@@ -60,6 +63,41 @@ class Visitor(Client):
             pass  # no broker is there now
         finally:
             wire.close()
+
+
+QUESTIONS: Final[Sequence[Callable[[EmbeddedKafka], object]]] = (
+    lambda kafka: kafka.metrics().prometheus(),
+    lambda kafka: kafka.controller_events(),
+    lambda kafka: kafka.state_changes(replicas=True),
+    lambda kafka: kafka.waiting(),
+    lambda kafka: kafka.explain("orders"),
+    lambda kafka: kafka.followers("orders"),
+    lambda kafka: kafka.report(),
+    repr,
+)
+
+
+class Onlooker(Client):
+    """A thread of the test that looks on: each question has an answer, whatever happens.
+
+    It may be refused only while there is no such topic, or no cluster.
+    """
+
+    def __init__(self, world: "World", cluster: "InProcess", rng: Random) -> None:
+        super().__init__(world, "onlooker", rng)
+        self._cluster = cluster
+
+    def _take_turn(self) -> None:
+        self._ended.wait(PAUSE_S)
+        kafka = self._cluster.kafka
+        try:
+            self._rng.choice(QUESTIONS)(kafka)
+        except (InvalidArgument, ClusterClosed):
+            pass
+        except Exception:
+            if kafka._require_brokers().is_closed:
+                return
+            raise
 
 
 class Intruder(Client):

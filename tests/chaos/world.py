@@ -28,6 +28,7 @@ from tests.chaos.clients import (
     AUDIT,
     SINK,
     SOURCE,
+    Client,
     Hangs,
     Member,
     Worker,
@@ -46,7 +47,7 @@ from tests.chaos.clusters import (
 )
 from tests.chaos.history import History, Taken, Timeline, tick
 from tests.chaos.plan import Plan, Step
-from tests.chaos.uninvited import Intruder, Visitor
+from tests.chaos.uninvited import Intruder, Onlooker, Visitor
 from tests.chaos.wire import (
     ExactProducer,
     ExactReader,
@@ -94,7 +95,7 @@ class World:
         self._directory = directory
         self._rng = random.Random(plan.seed + 1)
         self._producers: list[ExactProducer] = []
-        self._uninvited: list[Visitor | Intruder] = []
+        self._uninvited: list[Visitor | Onlooker | Intruder] = []
         self._readers: list[ExactReader] = []
         self._members: list[Member] = []
         self._workers: list[Worker] = []
@@ -147,8 +148,7 @@ class World:
         self._check_failures()
         if self.timeline.complaints:
             self._save_client_logs()
-        clients: list[ExactProducer | ExactReader | Member | Worker | Visitor | Intruder]
-        clients = [
+        clients: list[Client | ExactProducer | ExactReader] = [
             *self._producers,
             *self._uninvited,
             *self._readers,
@@ -189,6 +189,8 @@ class World:
             elif load == "visitor":
                 names = [topic for topic in self.topics if topic != "doomed"]
                 self._uninvited.append(Visitor(self, names, self._new_rng()).start())
+            elif load == "onlooker" and isinstance(self.cluster, InProcess):
+                self._uninvited.append(Onlooker(self, self.cluster, self._new_rng()).start())
             elif load == "intruder" and isinstance(self.cluster, InProcess):
                 self._uninvited.append(Intruder(self, self.cluster, self._new_rng()).start())
         if "orders" in self.topics and not any(p.topic == "orders" for p in self._producers):

@@ -157,11 +157,6 @@ class BrokerLifecycle:
         return self.require_broker().address
 
     @property
-    def shown_address(self) -> str:
-        """The same for people; empty while it is not running. It never raises."""
-        return next(iter(self._last_addresses.values()), "") if self.is_running else ""
-
-    @property
     def last_addresses(self) -> Mapping[str, str]:
         """Where clients connect, by listener, or connected when it last ran."""
         return self._last_addresses

@@ -30,7 +30,7 @@ def describe_brokers(handles: Sequence[BrokerLifecycle], controller: int | None)
         "  ".join(
             [
                 f"broker {handle.id}",
-                *([handle.shown_address] if handle.is_running else []),
+                *([broker.address] if (broker := handle.broker) else []),
                 *([handle.state.value] if handle.state is not BrokerState.RUNNING else []),
                 *(["controller"] if handle.id == controller else []),
             ]

@@ -542,6 +542,14 @@ def test_network_threads_come_and_go_while_the_server_runs(bench: Bench) -> None
             assert another.ask(b"x") == b"re:x"
 
 
+def test_a_server_that_has_ended_still_says_where_it_was(bench: Bench) -> None:
+    """Who looks at a broker while it ends must not fail."""
+    server = bench.serve(echo)
+    port = server.bound_port("PLAINTEXT")
+    server.stop()
+    assert server.bound_port("PLAINTEXT") == port
+
+
 def test_a_server_that_has_ended_starts_no_network_thread(bench: Bench) -> None:
     server = bench.serve(echo, threads=1)
     server.stop()
