@@ -342,7 +342,7 @@ class ScriptInside:
             for pool in self.pools:
                 pool.shutdown(wait=False)
             if self.failure is None and self.threads:
-                self.is_waiting.set()
+                self.has_begun.set()
                 for thread in self.threads:
                     thread.join()
             self._run_hooks()

@@ -261,9 +261,24 @@ def test_threads_of_a_pool_end_with_their_script() -> None:
     assert ours.failure is None
 
 
-@pytest.mark.parametrize("is_daemon", [False, True])
-def test_a_script_has_settled_when_all_of_its_threads_wait(is_daemon: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_daemon", "is_joined"),
+    [
+        pytest.param(False, True, id="joined"),
+        pytest.param(True, True, id="daemon"),
+        pytest.param(False, False, id="left alone"),
+    ],
+)
+def test_a_script_has_settled_when_all_of_its_threads_wait(
+    is_daemon: bool, is_joined: bool
+) -> None:
     at_work, may_wait, may_end = threading.Event(), threading.Event(), threading.Event()
+    is_waited_for = threading.Event()
+
+    class Worker(threading.Thread):
+        def join(self, timeout: float | None = None) -> None:
+            is_waited_for.set()
+            super().join(timeout)
 
     def work() -> None:
         at_work.set()
@@ -272,13 +287,14 @@ def test_a_script_has_settled_when_all_of_its_threads_wait(is_daemon: bool) -> N
         may_end.wait()
 
     def main() -> None:
-        thread = threading.Thread(target=work, daemon=is_daemon)
+        thread = Worker(target=work, daemon=is_daemon)
         thread.start()
         query: Any = SimpleNamespace(isActive=True, runId="run", id="id")
         session = SimpleNamespace(streams=SimpleNamespace(get=lambda id: None))
         with acting_for(None):
             ours.on_started(query, name="q", sink="s", checkpoint="c", session=session)
-        thread.join()
+        if is_joined:
+            thread.join()
 
     ours = script()
     ours.program = require_program(main)
@@ -286,6 +302,7 @@ def test_a_script_has_settled_when_all_of_its_threads_wait(is_daemon: bool) -> N
         thread = threading.Thread(target=ours.run, daemon=True)
         thread.start()
         assert at_work.wait(TIMEOUT_S)
+        assert is_waited_for.wait(TIMEOUT_S)
         assert not ours.is_settled
         may_wait.set()
         while thread.is_alive() and not ours.is_settled:
