@@ -44,7 +44,7 @@ class DiedInside(Exception):
 
 @dataclass(slots=True)
 class Strike:
-    """One fault, in the first function that comes to its place."""
+    """One fault, in the first function that comes to its place with a batch that has rows."""
 
     event: CrashInside | FailWrite
     has_hit: bool = False
@@ -103,7 +103,7 @@ class BatchFunctions:
 
         def call(batch: Any, number: int) -> None:
             strike = self._strike
-            if strike is not None and not strike.has_hit:
+            if strike is not None and not strike.has_hit and not batch.isEmpty():
                 _strike(strike, lambda: function(batch, number))
             elif self._is_noting:
                 with _tracing(_Lines(self._note_line).trace, _Calls(self._note_write).profile):

@@ -51,6 +51,9 @@ _DRAWS_OF_ONE_NUMBER: Final = 1000
 _STARTS: Final = (Restart, Crash, CrashInside, FailTask, FailWrite, KillJvm, Limit, Rebuild)
 """Events after which the queries start from their checkpoints."""
 
+_STRIKES: Final = (CrashInside, FailTask, FailWrite)
+"""Events that strike a batch which the queries take at that moment."""
+
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
 """Kinds that take a broker away: one of them in a schedule is enough, and slow enough."""
 
@@ -119,7 +122,7 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
     for kind in kinds:
         if strikes := _strikes(terms, kind, turn if kind is kinds[0] else rng.randrange(100)):
             some = strikes if kind is kinds[0] else [rng.choice(strikes)]
-            events += [_somewhere(rng, arrivals, each) for each in some]
+            events += _apart(rng, arrivals, some)
         if kind is StepKind.RESEND and kind is kinds[0]:
             events += _copies(rng, terms, arrivals, turn)
         elif (draw := _DRAWS.get(kind)) is not None:
@@ -130,6 +133,8 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
             if kind is StepKind.RESTART:  # queries that have taken nothing do not run yet
                 events.append(replace(drawn, event=Take()))
             events.append(drawn)
+    # Before others at its place, so that records have come for the batch that it strikes.
+    events.sort(key=lambda placed: not isinstance(placed.event, _STRIKES))
     schedule = Schedule(arrivals=arrivals).having(list(dict.fromkeys(events)))
     waits = terms.has_watermark and len(terms.sizes) > 1 and StepKind.ORDER in terms.kinds
     return _closed(schedule) if waits else schedule
@@ -305,6 +310,13 @@ Draw = Callable[[Random, Terms, Sequence[Arrival]], Placed]
 def _somewhere(rng: Random, arrivals: Sequence[Arrival], event: Event) -> Placed:
     """After at least one record."""
     return Placed(position=rng.randint(1, len(arrivals)), event=event)
+
+
+def _apart(rng: Random, arrivals: Sequence[Arrival], events: Sequence[Event]) -> list[Placed]:
+    """Each event after other records, as far as there are enough."""
+    places = range(1, len(arrivals) + 1)
+    chosen = rng.sample(places, min(len(events), len(places)))
+    return [Placed(position=chosen[n % len(chosen)], event=event) for n, event in enumerate(events)]
 
 
 def _crash(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:

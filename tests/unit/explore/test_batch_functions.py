@@ -17,6 +17,13 @@ from embedkafka.explore.sink_calls import failure_of, find_write
 Function = Callable[[Any, int], object]
 
 
+class Batch(list[str]):
+    """A batch as a DataFrame that is a list."""
+
+    def isEmpty(self) -> bool:
+        return not self
+
+
 class Store:
     """Three tables, and functions that write a batch to them."""
 
@@ -68,7 +75,7 @@ def struck(function: Function, event: CrashInside | FailWrite) -> bool:
     functions = BatchFunctions()
     with functions.striking(event) as strike:
         try:
-            functions.wrap(function)(["a", "b"], 0)
+            functions.wrap(function)(Batch("ab"), 0)
         except DiedInside:
             assert isinstance(event, CrashInside)
     return strike.has_hit
@@ -132,6 +139,14 @@ def test_a_function_that_never_comes_there_is_left_alone(store: Store) -> None:
     assert store.done == ["begun", "a", "b", "ended"]
 
 
+def test_a_batch_without_rows_is_not_struck(store: Store) -> None:
+    place = passed(store.one_after_the_other, ["a"]).lines[-1]
+    functions = BatchFunctions()
+    with functions.striking(CrashInside(place=place)) as strike:
+        functions.wrap(store.one_after_the_other)(Batch(), 0)
+    assert not strike.has_hit
+
+
 def test_one_strike_hits_once_and_tracers_are_those_of_before(store: Store) -> None:
     def before(frame: Any, event: str, arg: Any) -> None: ...
 
@@ -143,10 +158,10 @@ def test_one_strike_hits_once_and_tracers_are_those_of_before(store: Store) -> N
     try:
         with functions.striking(CrashInside(place=place)):
             with pytest.raises(DiedInside, match="the driver dies in foreachBatch, before line"):
-                call(["a"], 0)
+                call(Batch("a"), 0)
             assert sys.gettrace() is before
-            call(["a"], 1)
-        call(["a"], 2)
+            call(Batch("a"), 1)
+        call(Batch("a"), 2)
     finally:
         sys.settrace(trace)
     assert store.done[-1] == "ended"

@@ -29,6 +29,7 @@ from embedkafka.explore.schedule import (
     Resend,
     Restart,
     Schedule,
+    Send,
     Take,
     plain,
 )
@@ -421,6 +422,17 @@ def test_what_happens_inside_a_function_goes_with_other_kinds_too() -> None:
     few = Passed(functions=1)
     assert terms(passed=few).impossible[StepKind.INSIDE] == "foreachBatch has one line"
     assert terms(passed=few).impossible[StepKind.WRITE].startswith("foreachBatch calls no writer")
+
+
+def test_records_come_before_each_batch_that_is_struck() -> None:
+    for schedule in drawn(terms(passed=PASSED)):
+        steps = schedule.steps()
+        struck = [
+            index
+            for index, step in enumerate(steps)
+            if isinstance(step, CrashInside | FailWrite | FailTask)
+        ]
+        assert all(isinstance(steps[index - 1], Send) for index in struck)
 
 
 def test_at_most_one_kind_lets_a_batch_run_again() -> None:
