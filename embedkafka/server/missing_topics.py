@@ -1,6 +1,6 @@
 """Creates topics that are not there when a request needs them: internal ones, and wanted ones.
 
-Nothing waits here: a request that asks for a topic finds it in the metadata later.
+No thread waits here: what asks for a topic finds it in the metadata later.
 """
 
 import logging
