@@ -39,7 +39,6 @@ from embedkafka.explore.vacuous import describe_vacuous
 from embedkafka.explore.varying import varying_fields
 from embedkafka.explore.verdict import (
     Difference,
-    Items,
     Refutation,
     canonical,
     differences,
@@ -109,16 +108,14 @@ class Judge:
         self._references[frozenset(self.plain.arrivals)] = ran
         self._votes[_signature(ran)] += 1
         if before is not None:
-            self._require_proof(ran, *before)
+            self._require_proof(ran, before)
         return ran
 
-    def _require_proof(
-        self, plain: Ran, before: Mapping[str, object], items: Mapping[str, Items]
-    ) -> None:
+    def _require_proof(self, plain: Ran, before: Mapping[str, object]) -> None:
         why = describe_vacuous(
             before,
             plain.items,
-            items,
+            by_function=not all(output.is_fresh for output in self._outputs.values()),
             holds=None if self._invariant is None else self._holds_for_all,
             remarks=plain.remarks,
         )

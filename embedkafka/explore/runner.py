@@ -154,8 +154,8 @@ class Runner:
                 driver.stop()
                 run.mend()
 
-    def read_before(self) -> tuple[dict[str, object], dict[str, Items]]:
-        """The outputs before the job has started, as found and as items, where that tells.
+    def read_before(self) -> dict[str, object]:
+        """The outputs before the job has started, where that tells.
 
         Without `reset`, what a function reads may be what an earlier exploration has left.
         """
@@ -171,7 +171,7 @@ class Runner:
                     found[name] = output.read(self._spark, options, topics.get(name))
                 except Exception:  # the author's, or Spark's of files that are not there
                     continue
-        return found, {name: self._outputs[name].items(each) for name, each in found.items()}
+        return found
 
     def _process(self, options: Options, moment: Moment) -> DriverProcess:
         job = PackedJob(self._spark, self._job)

@@ -14,7 +14,6 @@ from embedkafka.explore.runner import Ran
 from embedkafka.explore.schedule import Crash, Resend, Schedule, Take, plain
 from embedkafka.explore.seeds import DEFAULT_VARIABLE, REPEAT_VARIABLE, SEED_VARIABLE
 from embedkafka.explore.terms import StepKind
-from embedkafka.explore.verdict import Items
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
 from embedkafka.spark.execution import NotOnSparkConnect
 
@@ -37,8 +36,8 @@ class FakeRunner:
         self._key = key
         self._watermark_ms = watermark_ms
 
-    def read_before(self) -> tuple[dict[str, object], dict[str, Items]]:
-        return self.before, {name: {self._key: each} for name, each in self.before.items()}
+    def read_before(self) -> dict[str, object]:
+        return self.before
 
     def run(self, schedule: Schedule) -> Ran:
         self.ran.append(schedule)
@@ -485,7 +484,6 @@ def test_arguments_that_cannot_be_used_are_refused(
     ("gives", "before", "more", "why"),
     [
         (lambda schedule: [], {}, {}, "the job has no output under the plain schedule"),
-        (lambda schedule: [1], {"out": [1]}, {}, "the outputs are what they were before"),
         (
             lambda schedule: [1],
             {"out": []},
@@ -505,6 +503,7 @@ def test_a_test_that_proves_nothing_is_refused_unless_it_may(
     with pytest.raises(ConfigError, match=f"(?s)this test proves nothing: {why}.*may_prove_not"):
         exploring(gives, **given)
     exploring(gives, may_prove_nothing=True, **given)
+    exploring(lambda schedule: [], outputs={"out": lambda spark: []}, schedules=2)
     exploring(gives, **{**given, "before": {}, "invariant": lambda out, given: True})
 
 

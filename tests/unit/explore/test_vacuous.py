@@ -20,7 +20,6 @@ def raises(found: Mapping[str, object]) -> bool:
     ("before", "after", "holds", "why"),
     [
         (NONE, NONE, None, "the job has no output"),
-        ({"out": {"": [2, 1]}}, ONE, None, "the outputs are what they were"),
         (NONE, ONE, None, ""),
         ({}, ONE, None, ""),
         (NONE, ONE, lambda found: True, "its invariant holds already"),
@@ -33,10 +32,17 @@ def raises(found: Mapping[str, object]) -> bool:
 def test_what_proves_nothing(
     before: Mapping[str, Items], after: Mapping[str, Items], holds: Holds, why: str
 ) -> None:
-    said = describe_vacuous(before, after, before, holds=holds, remarks=["It begins late."])
+    said = describe_vacuous(
+        before, after, by_function=False, holds=holds, remarks=["It begins late."]
+    )
     if why:
         assert said.startswith(f"this test proves nothing: {why}")
         assert "\nIt begins late.\n" in said
         assert "may_prove_nothing=True" in said
     else:
         assert said == ""
+
+
+def test_what_a_function_reads_may_be_empty_a_list_of_what_is_wrong() -> None:
+    assert describe_vacuous(NONE, NONE, by_function=True, holds=None, remarks=[]) == ""
+    assert describe_vacuous(NONE, ONE, by_function=True, holds=lambda found: True, remarks=[])
