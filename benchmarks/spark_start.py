@@ -13,19 +13,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from embedkafka.spark.class_archive import AT_ITS_ADDRESS
 from embedkafka.spark.connector.jar_cache import cache_home
 from embedkafka.spark.local_files import SETTING
+from embedkafka.spark.warm.home import default_home, find_kept, stop_kept
 
 #: A stateful query from topic to topic, five times; it notes the CPU so far after each.
 SUITE: Final = '''
-import glob, json, os, resource
+import glob, json, os, resource, time
 import pytest
 from pyspark import SparkContext
 
@@ -34,9 +36,12 @@ QUERIES = 5
 def cpu_seconds():
     """Of this process, of Spark's JVM and of what it started: the launcher and `chmod`."""
     own = resource.getrusage(resource.RUSAGE_SELF)
-    jvm = str(SparkContext._gateway.proc.pid)
+    jvm = str(SparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    return own.ru_utime + own.ru_stime + jvm_seconds(jvm) - SPENT
+
+def jvm_seconds(jvm):
     ticks = sum(ticks_of(path, jvm) for path in glob.glob("/proc/[0-9]*/stat"))
-    return own.ru_utime + own.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 def ticks_of(path, jvm):
     """Those of the JVM with its children, or of a child that has ended and waits to be seen."""
@@ -46,6 +51,9 @@ def ticks_of(path, jvm):
     except OSError:
         return 0
     return sum(map(int, rest[9:13])) if path.split("/")[2] == jvm or parent == jvm else 0
+
+WARM = os.environ.get("JVM")
+SPENT = jvm_seconds(WARM) if WARM else 0
 
 @pytest.mark.parametrize("number", range(QUERIES))
 def test_query(kafka, spark, tmp_path, number):
@@ -62,7 +70,7 @@ def test_query(kafka, spark, tmp_path, number):
     writer.trigger(availableNow=True).start().awaitTermination()
     assert {record.key: record.value for record in made.read()} == {b"a": b"2", b"b": b"1"}
     with open(os.environ["MARKS"], "a") as marks:
-        marks.write(f"{cpu_seconds()}\\n")
+        marks.write(f"{cpu_seconds()} {time.time() - float(os.environ['BEGAN'])}\\n")
 '''
 
 
@@ -77,12 +85,22 @@ class Setting:
     """Options of the query's source."""
     archived: bool = True
     local_files: bool = True
+    warm: bool = False
+    """In a JVM that a run before has left."""
+
+
+class Mark(NamedTuple):
+    """Seconds from the start of pytest to the end of a test."""
+
+    cpu: float
+    wall: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     first_test: float
     further_query: float
+    first_test_wall: float
 
 
 _FILE_CONTEXT: Final = (
@@ -115,6 +133,7 @@ SETTINGS: Final = (
     Setting(name="as it is"),
     Setting(name="no archive", archived=False),
     Setting(name="Hadoop's local files", local_files=False),
+    Setting(name="warm JVM", warm=True),
     Setting(
         name="Spark's checkpoints",
         config={"spark.sql.streaming.checkpointFileManagerClass": _FILE_CONTEXT},
@@ -165,11 +184,12 @@ def main() -> None:
                 cost = _measure(setting, Path(folder), archives)
                 costs[setting.name].append(cost)
                 print(f"{setting.name}: {cost}", file=sys.stderr, flush=True)
-    print(f"{'setting':<32}{'first test':>12}{'further query':>16}")
+    print(f"{'setting':<32}{'first test':>12}{'further query':>16}{'first test, wall':>20}")
     for name, measured in costs.items():
         first = statistics.median(cost.first_test for cost in measured)
         further = statistics.median(cost.further_query for cost in measured)
-        print(f"{name:<32}{first:>12.1f}{further:>16.2f}")
+        wall = statistics.median(cost.first_test_wall for cost in measured)
+        print(f"{name:<32}{first:>12.1f}{further:>16.2f}{wall:>20.1f}")
 
 
 def _write_archive(folder: Path, local_files: bool) -> Path:
@@ -191,15 +211,37 @@ def _measure(setting: Setting, folder: Path, archives: Mapping[bool, Path]) -> C
         config[SETTING] = _HADOOPS
     arguments = [f"--spark-config={key}={value}" for key, value in config.items()]
     arguments.append("--spark-archive=no")
-    marks = _run(folder, *arguments, environ={"SOURCE": json.dumps(dict(setting.source))})
-    return Cost(first_test=marks[0], further_query=statistics.median(_steps(marks)))
+    environ = {"SOURCE": json.dumps(dict(setting.source))}
+    if setting.warm:
+        marks = _run_warm(folder, *arguments, environ=environ)
+    else:
+        marks = _run(folder, *arguments, environ=environ)
+    return Cost(
+        first_test=marks[0].cpu,
+        further_query=statistics.median(_steps([mark.cpu for mark in marks])),
+        first_test_wall=marks[0].wall,
+    )
+
+
+def _run_warm(folder: Path, *arguments: str, environ: Mapping[str, str]) -> list[Mark]:
+    """The second of two runs, in the JVM of the first, which then ends."""
+    environ = {**environ, "TMPDIR": str(folder)}
+    home = folder / default_home().name
+    try:
+        _run(folder, "--spark-warm", *arguments, environ=environ)
+        (kept,) = find_kept(home)
+        jvm = str(kept.description["jvm"])
+        return _run(folder, "--spark-warm", *arguments, environ={**environ, "JVM": jvm})
+    finally:
+        for line in stop_kept(home):
+            print(line, file=sys.stderr)
 
 
 def _steps(marks: list[float]) -> list[float]:
     return [after - before for before, after in pairwise(marks)]
 
 
-def _run(folder: Path, *arguments: str, environ: Mapping[str, str]) -> list[float]:
+def _run(folder: Path, *arguments: str, environ: Mapping[str, str]) -> list[Mark]:
     marks = folder / "marks"
     marks.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kafka-brokers=1"]
@@ -212,12 +254,12 @@ def _run(folder: Path, *arguments: str, environ: Mapping[str, str]) -> list[floa
     subprocess.run(
         [*command, *arguments, "test_queries.py"],
         cwd=folder,
-        env={**kept, **python, **environ, "MARKS": str(marks)},
+        env={**kept, **python, **environ, "MARKS": str(marks), "BEGAN": str(time.time())},
         stdout=subprocess.DEVNULL,
         timeout=600,
         check=True,
     )
-    return [float(line) for line in marks.read_text().splitlines()]
+    return [Mark(*map(float, line.split())) for line in marks.read_text().splitlines()]
 
 
 if __name__ == "__main__":
