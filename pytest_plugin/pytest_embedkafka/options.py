@@ -167,11 +167,10 @@ def add_options(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--spark-warm",
-        choices=_STRICT,
-        nargs="?",
-        const=_STRICT[0],
-        help="whether `spark` takes the JVM that an earlier run has left, and leaves its own for "
-        "ten minutes (default: EMBEDKAFKA_SPARK_WARM, or no; the ini file does not count in CI)",
+        action="store_true",  # a value would be optional, and swallow a path that follows
+        help="let `spark` take the JVM that an earlier run has left, and leave its own for ten "
+        "minutes (default: as EMBEDKAFKA_SPARK_WARM=1 or 0 says; the ini file does not count in "
+        "CI)",
     )
     group.addoption(
         "--spark-leftovers",
@@ -353,8 +352,8 @@ def _archive(config: pytest.Config) -> str | None:
 def _warm(config: pytest.Config) -> bool:
     """A project's own file says what is good for a developer; CI asks by itself."""
     configured = _yes_or_no("spark_warm", config.getini("spark_warm"), _STRICT)
-    if option := config.getoption("spark_warm"):
-        return bool(option == _STRICT[0])
+    if config.getoption("spark_warm"):
+        return True
     if variable := os.environ.get(_WARM):
         return _yes_or_no(_WARM, variable, ("1", "0"))
     return configured and not os.environ.get("CI")

@@ -333,8 +333,7 @@ def test_the_header_names_the_jvm(
         ("no", {"CI": "true"}, ["--spark-warm"], True),
         ("no", {"CI": "true", "EMBEDKAFKA_SPARK_WARM": "1"}, [], True),
         ("yes", {"EMBEDKAFKA_SPARK_WARM": "0"}, [], False),
-        ("no", {"EMBEDKAFKA_SPARK_WARM": "0"}, ["--spark-warm=yes"], True),
-        ("yes", {}, ["--spark-warm=no"], False),
+        ("no", {"EMBEDKAFKA_SPARK_WARM": "0"}, ["--spark-warm", "test_a_path.py"], True),
     ],
 )
 def test_who_decides(

@@ -37,9 +37,9 @@ def attached(lease: Lease, progress: Progress) -> Iterator[None]:
     why_dropped: str | None = "it did not take a session"
     try:
         gateway = _connect(lease)
+        SparkContext._ensure_initialized(gateway=gateway)  # first: PySpark's errors ask the JVM
         if lease.session == 1:
             keep_state(gateway)
-        SparkContext._ensure_initialized(gateway=gateway)
         try:
             yield
         finally:

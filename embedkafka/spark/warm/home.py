@@ -154,7 +154,7 @@ def stop_kept(home: Path) -> Iterator[str]:
         try:
             ending = ask(kept.folder, {"ask": "stop"})["stopping"] == State.ENDING.name
         except (OSError, Ended, LookupError) as error:
-            yield f"{kept.name} cannot be ended: {error or 'its keeper has ended'}"
+            yield f"{kept.name} cannot be ended: {str(error) or 'its keeper has ended'}"
             continue
         yield f"{kept.name} ends" if ending else f"{kept.name} ends with its session: {kept.state}"
 

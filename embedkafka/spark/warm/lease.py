@@ -117,9 +117,8 @@ def take_lease(
                 line = _start_keeper(home, lambda folder: {"facts": dict(facts), **launch(folder)})
         if lease is None and not why_none:
             return _await_grant(line)
-    except (OSError, Ended, Unusable, LookupError, TypeError, ValueError) as error:
-        why_none = f"{error}" or f"its keeper ended ({type(error).__name__})"
-        lease = None
+    except (OSError, Ended, Unusable, LookupError) as error:
+        lease, why_none = None, str(error) or "its keeper ended"
     if lease is None:
         progress(f"Spark starts cold: {why_none}")
     return lease
@@ -139,7 +138,7 @@ def _lease_kept(
             if lease := _lease_one(chosen):
                 return lease, ""
         except (OSError, Ended, LookupError) as error:
-            progress(f"{chosen.name} is thrown away: {error or 'its keeper ended'}")
+            progress(f"{chosen.name} is thrown away: {str(error) or 'its keeper ended'}")
 
 
 def _candidate(kept: Kept) -> Candidate:
@@ -202,7 +201,11 @@ def _start_keeper(home: Path, launch: Callable[[Path], Mapping[str, Any]]) -> Li
         ours.close()
         raise Unusable(f"its keeper does not start: {starter.stderr.decode(errors='replace')}")
     line = Line(ours)
-    line.send({**launch(folder), "holder": os.getpid()})
+    try:
+        line.send({**launch(folder), "holder": os.getpid()})
+    except BaseException:
+        ours.close()
+        raise
     return line
 
 

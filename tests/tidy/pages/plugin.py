@@ -150,8 +150,10 @@ class _Declarations:
         return self
 
     def addoption(self, name: str, **how: Any) -> None:  # Any: argparse's keywords
-        shown = how.get("metavar") or "{" + ",".join(how["choices"]) + "}"
-        self._options[name.removeprefix("--").replace("-", "_")] = f"{name} {shown}", how["help"]
+        is_flag = how.get("action") == "store_true"
+        value = how.get("metavar") or ("{" + ",".join(how.get("choices", ())) + "}")
+        shown = name if is_flag else f"{name} {value}"
+        self._options[name.removeprefix("--").replace("-", "_")] = shown, how["help"]
 
     def addini(self, name: str, help: str, *, default: object = "", type: str = "") -> None:
         self._ini[name] = default
