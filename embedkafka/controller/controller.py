@@ -234,16 +234,22 @@ class Controller:
             self._handle_one(event)
 
     def _handle_timed(self, queued: QueuedEvent) -> None:
+        """A former controller still hears of changes, once each; Kafka's stops listening."""
+        concerns_us = self._core.is_active or isinstance(queued.event, events.OF_CANDIDATES)
         started_ms = self._clock.monotonic_ms()
         self.state = kind_of(queued.event).state
         try:
             self._handle_one(queued.event)
         finally:
             self.state = ControllerState.IDLE
-            ended_ms = self._clock.monotonic_ms()
-            self._event_log.note(
-                self._core.broker.id, self.epoch, queued, started_ms=started_ms, ended_ms=ended_ms
-            )
+            if concerns_us:
+                self._event_log.note(
+                    self._core.broker.id,
+                    self.epoch,
+                    queued,
+                    started_ms=started_ms,
+                    ended_ms=self._clock.monotonic_ms(),
+                )
 
     def _handle_one(self, event: Event) -> None:
         if self._stopping:

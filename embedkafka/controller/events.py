@@ -6,6 +6,7 @@ several changes, and a late one does no harm.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
+from typing import Final
 
 from embedkafka.controller.request_batch import ControlResponse, Outgoing
 from embedkafka.protocol.errors import ApiError, ErrorCode
@@ -172,6 +173,9 @@ class ControlledShutdown:
     broker_epoch: int
     reply: ShutdownReply
 
+
+OF_CANDIDATES: Final = (Startup, ControllerChange, TakeControl, Reelect, SessionLost)
+"""What a broker handles that is not the controller; it ignores all others."""
 
 Event = (
     Startup
