@@ -135,7 +135,7 @@ class ExternalKafka:
         self._create(new, name)
         self._created.add(name)
         self._deleted.discard(name)
-        self._state.await_topic(name, partitions, _TIMEOUT_S)
+        self._await_topic(name, partitions)
         self._clients.on_partitions(name, partitions)
         return self.existing_topic(name, decode=decoder)
 
@@ -295,8 +295,15 @@ class ExternalKafka:
         from confluent_kafka.cimpl import NewPartitions
 
         self._admin.create_partitions([NewPartitions(topic, count)])[topic].result(_TIMEOUT_S)
-        self._state.await_topic(topic, count, _TIMEOUT_S)
+        self._await_topic(topic, count)
         self._clients.on_partitions(topic, count)
+
+    def _await_topic(self, name: str, partitions: int) -> None:
+        """Waits until every broker knows the leaders of a topic's partitions."""
+        if self.view is None:
+            self._state.await_topic(name, partitions, _TIMEOUT_S)
+        else:
+            self.view.await_topic(name, partitions)
 
     def scratch_dir(self, name: str | None = None) -> str:
         """A directory for a test's own files, such as checkpoints; removed at the end."""

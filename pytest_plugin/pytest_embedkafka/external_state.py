@@ -20,6 +20,7 @@ _LOG = logging.getLogger(__name__)
 _ASK_AGAIN_MS: Final = 50
 _TIMEOUT_S: Final = 30
 _ONE_BROKER_S: Final = 5
+_CLIENTS_PER_QUESTION: Final = 20
 _UNKNOWN_EPOCH: Final = -1
 _INTERNAL: Final = "__"
 
@@ -145,13 +146,24 @@ class ExternalState:
             yield own
             return
         for broker in own.brokers.values():
-            address = format_address(broker.host, broker.port)
             try:
-                if address not in self._admins:
-                    self._admins[address] = self._admin_of(address)
-                yield self._admins[address].list_topics(timeout=_ONE_BROKER_S)
+                yield self._of_broker(format_address(broker.host, broker.port))
             except Exception as error:  # the client's own kinds
                 _LOG.info("broker %d is not asked: %s", broker.id, error)
+
+    def _of_broker(self, address: str) -> Any:
+        """The metadata of one broker.
+
+        A client that has heard of other brokers may ask one of those. So a new one asks, if need
+        be several in turn: most begin with the broker that they were given.
+        """
+        for _ in range(_CLIENTS_PER_QUESTION):
+            admin = self._admins.pop(address, None) or self._admin_of(address)
+            metadata = admin.list_topics(timeout=_ONE_BROKER_S)
+            if metadata.orig_broker_name.partition("/")[0] == address:
+                self._admins[address] = admin
+                break
+        return metadata
 
 
 def _status(topic: str, partition: Any) -> PartitionStatus:

@@ -38,6 +38,7 @@ KEEP_TOPICS: Final = "keep_topics"
 """A question for the page of the run."""
 ALLOWED: Final = frozenset(
     {
+        "_await_topics",
         "_connections",
         "_last_values",
         "_remove_topics",
@@ -140,6 +141,10 @@ class WorkerView:
             _LOG.warning("groups that clients of a test may have joined are left: %s", error)
             return frozenset()
         return seen.intersection(groups)
+
+    def await_topic(self, name: str, partitions: int) -> None:
+        """Waits until every broker knows the leaders of a topic's partitions."""
+        self._ask("_await_topics", counts={name: partitions})
 
     def mark(self) -> "Mark":
         mark: Mark = self._ask("mark")

@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.spark.client_settings import translate_properties
-from pytest_embedkafka.calls import Place
+from pytest_embedkafka.calls import CallServer
 from pytest_embedkafka.external import ExternalKafka
 from pytest_embedkafka.external_state import ExternalState
 from pytest_embedkafka.sharing import Shared
@@ -114,20 +116,35 @@ def test_a_new_topic_is_awaited_until_all_brokers_know_it() -> None:
     brokers = {n: SimpleNamespace(id=n, host="h", port=n) for n in (1, 2, 3)}
 
     class Admin:
-        def __init__(self, *leaders: int | None) -> None:
+        def __init__(self, name: str, *leaders: int | None) -> None:
+            self.name = name
             self.leaders = list(leaders)
 
         def list_topics(self, timeout: float) -> Any:
             leader = self.leaders.pop(0)
             known = SimpleNamespace(partitions={0: SimpleNamespace(id=0, leader=leader)})
             topics = {} if leader is None else {"orders": known}
-            return SimpleNamespace(topics=topics, brokers=brokers)
+            return SimpleNamespace(topics=topics, brokers=brokers, orig_broker_name=self.name)
 
-    admins = {"h:1": Admin(1, 1, 1, 1), "h:2": Admin(None, -1, 1, 1)}  # the third one is dead
-    state = ExternalState(Admin(1, 1, 1, 1), admins.__getitem__)
+    admins = {  # the third one is dead
+        "h:1": Admin("h:1/bootstrap", 1, 1, 1, 1),
+        "h:2": Admin("h:2/2", None, -1, 1, 1),
+    }
+    state = ExternalState(Admin("h:1/1", 1, 1, 1, 1), admins.__getitem__)
     state.await_topic("orders", 1, timeout_s=30)
     assert admins["h:2"].leaders == [1]
     assert state.known_topics() == {"orders"}
+
+
+def test_each_broker_is_asked_itself_though_its_client_may_ask_others() -> None:
+    with EmbeddedKafka(brokers=3) as kafka:
+        state = ExternalState(
+            AdminClient({"bootstrap.servers": kafka.bootstrap_servers}),
+            lambda address: AdminClient({"bootstrap.servers": address}),
+        )
+        for _ in range(3):
+            asked = [each.orig_broker_name.partition("/")[0] for each in state._of_each_broker()]
+            assert sorted(asked) == sorted(broker.address for broker in kafka.brokers)
 
 
 def test_other_skips_are_not_counted() -> None:
@@ -242,8 +259,9 @@ def test_brokers_listen_where_the_options_say(pytester: pytest.Pytester, run: An
 
 
 def test_a_worker_waits_for_its_own_topics_and_any_group(theirs: EmbeddedKafka) -> None:
-    shared = Shared("gw7", theirs.bootstrap_servers, None, Place("127.0.0.1", 1, ""))
-    with ExternalKafka(theirs.bootstrap_servers, shared=shared) as external:
+    server = CallServer("ek-test", lambda asked: getattr(theirs, asked.method)(**asked.arguments))
+    shared = Shared("gw7", theirs.bootstrap_servers, None, server.place)
+    with closing(server), ExternalKafka(theirs.bootstrap_servers, shared=shared) as external:
         external.topic("waited").send("hello")
         external.await_offsets("waited", {0: 1})
         external.await_group("absent", state="Dead")
