@@ -51,7 +51,7 @@ _DRAWS_OF_ONE_NUMBER: Final = 1000
 _STARTS: Final = (Restart, Crash, CrashInside, FailTask, FailWrite, KillJvm, Limit, Rebuild)
 """Events after which the queries start from their checkpoints."""
 
-_STRIKES: Final = (CrashInside, FailTask, FailWrite)
+_STRIKES: Final = (Crash, CrashInside, FailTask, FailWrite)
 """Events that strike a batch which the queries take at that moment."""
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})

@@ -112,6 +112,20 @@ def test_a_crash_strikes_the_batch_with_records_and_the_one_behind_it_in_turn() 
     )
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_crash_comes_before_a_cut_that_would_take_its_records(seed: int) -> None:
+    crashes, alone = 0, {"orders": Input(ORDERS, key="sku")}
+    for schedule in drawn(terms(alone, has_watermark=True), 60, seed):
+        taken = set()
+        for placed in schedule.events:
+            if isinstance(placed.event, Crash):
+                crashes += 1
+                assert placed.position not in taken
+            elif isinstance(placed.event, Take):
+                taken.add(placed.position)
+    assert crashes > 0
+
+
 def test_behind_the_last_start_each_input_has_a_record_to_move_the_watermark() -> None:
     starts = (Restart, Crash, KillJvm, Limit)
     schedules = drawn(terms(has_watermark=True, kill_jvm=True))
