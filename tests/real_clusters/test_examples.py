@@ -37,7 +37,6 @@ SKIPPED: Final = {
         "test_the_rows_do_not_depend_on_the_schedule": f"`explore` {NEEDS_DRIVER}",
         "test_sessions_do_not_depend_on_the_schedule": f"`explore` {NEEDS_DRIVER}",
         "test_a_watermark_without_delay_depends_on_the_schedule": f"`explore` {NEEDS_DRIVER}",
-        "test_small_batches_of_several_partitions_lose_clicks": f"`explore` {NEEDS_DRIVER}",
         "test_revenue_is_right_even_if_the_driver_dies": f"`run_script` {NEEDS_DRIVER}",
         "test_the_archive_gets_each_order_once": f"`run_script` {NEEDS_DRIVER}",
         "test_revenue_does_not_depend_on_the_schedule": f"`explore` {NEEDS_DRIVER}",
