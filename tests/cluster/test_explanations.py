@@ -81,6 +81,18 @@ def test_a_paused_broker_is_told_before_anyone_notices(kafka: EmbeddedKafka) -> 
     kafka.broker(paused).resume()
 
 
+@pytest.mark.parametrize("config", [{}, {"min.insync.replicas": 3}], ids=["default", "own"])
+def test_brokers_that_are_cut_off_from_zookeeper_are_described(config: dict[str, object]) -> None:
+    topics = {"orders": TopicSpec(replication=3, config=config)}
+    with EmbeddedKafka(brokers=3, topics=topics) as kafka:
+        for broker in kafka._require_brokers().live():
+            broker.config.forget_topic("orders")
+        kafka.partition({1, 2, 3}, zookeeper=set())
+        assert "leads orders-0" in kafka.explain("orders")
+        assert "orders-0" in kafka.report()
+        kafka.heal()
+
+
 def test_a_transaction_holds_the_stable_offset(kafka: EmbeddedKafka) -> None:
     kafka.topic("paid", replication=3)
     producer = make_producer(kafka, **{"transactional.id": "payments"})

@@ -14,6 +14,8 @@ from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, BrokerState
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from embedkafka.runtime.values import dataclass
+from embedkafka.server.config.dynamic import TOPICS
+from embedkafka.zk.store import ZkError
 
 MARK: Final = "! "
 """How a line of trouble begins; pytest shows such lines in red."""
@@ -137,7 +139,13 @@ def min_isr_of(brokers: Brokers) -> Callable[[str], int]:
     configs = [broker.config for broker in brokers.live()]
 
     def min_isr(topic: str) -> int:
-        return configs[0].log_config(topic).min_insync_replicas if configs else 1
+        if not configs:
+            return 1
+        try:
+            return configs[0].log_config(topic).min_insync_replicas
+        except ZkError:  # the broker is cut off; the cluster's own session is not
+            own = brokers.zk.config(TOPICS, topic).get("min.insync.replicas")
+            return configs[0].broker.integer("min.insync.replicas") if own is None else int(own)
 
     return min_isr
 
