@@ -120,20 +120,20 @@ def test_a_jvm_ends_with_a_session_that_does_not_give_it_back(jvms: Jvms) -> Non
 
 def test_a_jvm_ends_with_a_session_that_is_killed(jvms: Jvms) -> None:
     """Also if a child of the session's process goes on."""
-    reader, writer = os.pipe()
+    (heard, said), (until, end) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         lease = jvms.take()
-        os.write(writer, str(lease.jvm).encode())
+        os.write(said, str(lease.jvm).encode())
         if os.fork() == 0:
-            os.close(writer)
-            os.read(reader, 1)  # until the test ends
+            os.close(end)
+            os.read(until, 1)  # until the test ends
             os._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    await_end_of(int(os.read(reader, 20)))
-    os.close(writer)
-    os.close(reader)
+    await_end_of(int(os.read(heard, 20)))
+    for descriptor in (heard, said, until, end):
+        os.close(descriptor)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
