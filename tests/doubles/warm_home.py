@@ -5,10 +5,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from embedkafka.spark.warm.home import LOCK, ask, default_home
 from embedkafka.spark.warm.messages import Ended
+from tests.wire.clients import eventually
 
 
 @contextmanager
@@ -28,7 +30,17 @@ def private_home() -> Iterator[Path]:
 
 
 def await_keepers(home: Path) -> None:
-    """Waits until every keeper there has ended: it has its lock as long as it lives."""
+    """Waits until every keeper there has ended: it has its lock as long as it lives.
+
+    One that is about to end removes its files one by one, and the lock may be the first.
+    """
     for folder in home.glob("jvm-*"):
-        with suppress(FileNotFoundError), (folder / LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            with (folder / LOCK).open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        except FileNotFoundError:
+            eventually(partial(_is_gone, folder), f"{folder} is removed")
+
+
+def _is_gone(folder: Path) -> bool:
+    return not folder.exists()
