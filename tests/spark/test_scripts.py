@@ -223,7 +223,8 @@ def test_a_script_that_fails_raises_its_own_error_at_once(
         with pytest.raises(ConfigError, match=r"no query 'totals': none at all; it has ended"):
             script["totals"]
     endless = write("import threading\nnever = threading.Event()\nnever.wait(5)\n")
-    with pytest.raises(AwaitTimeout, match=r"nor ended in 0\.1 s; it is at .*:3: `never\.wait"):
+    where = r"it (runs|is at .*job\.py:[123]: `)"  # a slow machine may not have got to line 3
+    with pytest.raises(AwaitTimeout, match=rf"nor ended in 0\.1 s; {where}"):
         running(endless, kafka, spark, tmp_path, timeout_s=0.1).__enter__()
 
     kafka.topic("orders").send("bad")
