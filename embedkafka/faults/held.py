@@ -38,6 +38,11 @@ class HeldRequests:
             self._held.discard(request)
             return was_held
 
+    def lose(self, address: str) -> None:
+        """Drops what is under way on the connection from `address`, which has broken."""
+        with self._lock:
+            self._held = {request for request in self._held if sender(request) != address}
+
     def hang_up(self) -> None:
         """Closes the connections of all. A client that is still there sends its request again."""
         with self._lock:
@@ -45,3 +50,8 @@ class HeldRequests:
             self.round += 1
         for request in held:
             request.close_connection(_REASON)
+
+
+def sender(request: Request) -> str:
+    """The address that the request came from."""
+    return request.connection_id.split("-")[1]

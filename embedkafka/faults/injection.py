@@ -126,6 +126,8 @@ class Faults:
     def delay(self, api: ApiKey | str, ms: float, **where: Unpack[RequestFilter]) -> Fault:
         """Handles the request `ms` milliseconds later, on the cluster's clock.
 
+        If a fault breaks its connection before that, the request is lost.
+
         Args:
             api: the API, such as "FETCH".
             ms: the delay in milliseconds; `kafka.clock.advance` shortens it.

@@ -6,13 +6,15 @@ link refuses at once, where a real network would often time out: the effect is t
 
 Owner: `_lock` (leaf) guards the cuts and the list of open streams.
 Invariants: once `split` or `isolate` has returned, nothing new passes a cut link, and streams on it
-are broken. A read in progress between two threads may still finish.
+are broken, with the requests that faults hold there. A read in progress between two threads may
+still finish.
 Not here: who keeps ZooKeeper (`session_link`).
 """
 
 import errno
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from embedkafka.faults.held import sender
 from embedkafka.faults.links import CutLink, Links, SlowLink, StalledLink, Way
 from embedkafka.net.request_channel import Request
 from embedkafka.net.transport import Listener, Stream, TcpTransport, Transport
@@ -88,11 +90,11 @@ class Network:
                 if self.source_at(accepted.stream.peer) is None and self._is_cut(
                     None, accepted.broker
                 ):
-                    accepted.stream.abort()
+                    self._break(accepted.stream, accepted.stream.peer)
 
     def source_of(self, request: Request) -> BrokerId | None:
         """The broker that sent a request, or None for a client."""
-        return self.source_at(request.connection_id.split("-")[1])
+        return self.source_at(sender(request))
 
     def source_at(self, address: str) -> BrokerId | None:
         """The broker whose connection has this address, or None for a client's."""
@@ -180,7 +182,13 @@ class Network:
             cut = [link for link in links if not self._is_open(link.broker, link.to)]
             self._links = [link for link in links if link not in cut]
         for link in cut:
-            link.stream.abort()
+            self._break(link.stream, link.stream.local)
+
+    def _break(self, stream: Stream, sender_address: str) -> None:
+        """Aborts a connection, and loses the request that a fault holds on it."""
+        if self._link_faults is not None:
+            self._link_faults.held.lose(sender_address)
+        stream.abort()
 
     def _is_open(self, broker: BrokerId, to: BrokerId | None) -> bool:
         """Whether `broker` may keep a connection it opened to `to`; None is no broker of ours."""

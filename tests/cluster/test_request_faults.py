@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument, Topic
 from embedkafka.faults.names import parse_api, parse_error
@@ -90,6 +91,34 @@ def test_a_late_request_is_handled_when_its_time_has_come(
     producer.flush(20)
     assert acked[0][0] is None
     assert len(topic.read()) == 1
+
+
+def test_a_late_marker_whose_connection_broke_ends_no_later_transaction(
+    kafka: EmbeddedKafka, topic: Topic
+) -> None:
+    producer = make_producer(kafka, **{"transactional.id": "payments"})
+    producer.init_transactions(20)
+    fault = kafka.faults.delay("WRITE_TXN_MARKERS", 20_000)
+    producer.begin_transaction()
+    producer.produce("orders", "committed", partition=0)
+    producer.commit_transaction(20)
+    fault.await_hits()
+    coordinator = kafka.broker(kafka.coordinator_of(transactional_id="payments"))
+    coordinator.pause()  # its connection with the marker breaks, and it sends another
+    coordinator.resume()
+    assert [record.text for record in topic.wait_for(1)] == ["committed"]
+
+    producer.begin_transaction()
+    producer.produce("orders", "aborted", partition=0)
+    producer.flush(20)
+    next_one = kafka.faults.delay("LIST_GROUPS", 20_000)
+    admin = AdminClient({**kafka.client_config()})
+    groups = admin.list_consumer_groups(request_timeout=120)
+    next_one.await_hits()
+    kafka.clock.advance(seconds=20)
+    groups.result(20)  # comes after the marker, which was late before it
+    producer.abort_transaction(20)
+    assert [record.text for record in topic.read()] == ["committed"]
 
 
 def test_the_nth_request_is_met(kafka: EmbeddedKafka, topic: Topic) -> None:

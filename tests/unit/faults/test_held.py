@@ -22,7 +22,7 @@ class Port:
 
     def __init__(self) -> None:
         self.closed: list[str] = []
-        self.id, self.listener, self.client_address = "1", "PLAINTEXT", "127.0.0.1"
+        self.id, self.listener, self.client_address = "here-there-1", "PLAINTEXT", "127.0.0.1"
         self.is_control_plane = False
         self.throttle_ms = 0.0
         self.watcher: Any = None
@@ -64,3 +64,14 @@ def test_a_request_of_the_next_test_is_held() -> None:
     links.held.hold(request, since=links.held.round)
     assert port.closed == []
     assert links.held.let_go(request)
+
+
+def test_a_request_is_lost_with_its_connection() -> None:
+    links = Links(ManualScheduler(ManualClock()), ManualClock(), Random(7))
+    request = Request(memoryview(bytearray(8)), Port(), 0.0)
+    links.held.hold(request, since=links.held.round)
+    links.held.lose("elsewhere")
+    assert links.held.let_go(request)
+    links.held.hold(request, since=links.held.round)
+    links.held.lose("there")
+    assert not links.held.let_go(request)
