@@ -68,7 +68,7 @@ def measure(
     assert (delivery.lost, delivery.judged) == (1, records - 1), delivery.table()
     assert delivery.examples[0].key == str(lost // RECORDS_PER_KEY)
     for topic in (source, sink):
-        kafka.delete_topic(topic.name)
+        topic.delete()
     both = 2 * records - 1
     return both, took, both / took, spark_cpu, both / spark_cpu, broker_cpu, _peak_mb(spark)
 

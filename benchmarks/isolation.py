@@ -56,7 +56,7 @@ def _clock(kafka: EmbeddedKafka) -> None:
 
 
 def _partition(kafka: EmbeddedKafka) -> None:
-    kafka.partition({1}, {2, 3})
+    kafka.brokers.partition({1}, {2, 3})
 
 
 def _pause(kafka: EmbeddedKafka) -> None:
@@ -102,7 +102,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
                 do(kafka)
                 note(name, partial(isolation.end, finds_clients=True))
             topic = kafka.topic("orders", partitions=3)
-            note("delete_topic alone", lambda name=topic.name: kafka.delete_topic(name))  # type: ignore[misc]
+            note("delete_topic alone", lambda name=topic.name: kafka.existing_topic(name).delete())  # type: ignore[misc]
     for _ in range(rounds):
         cluster = EmbeddedKafka(brokers=3)
         note("a new cluster", cluster.start)

@@ -17,16 +17,23 @@ if TYPE_CHECKING:
     from embedkafka.cluster.access.acls import Acls as Acls
     from embedkafka.cluster.access.logins import Logins as Logins
     from embedkafka.cluster.access.security import Security as Security
-    from embedkafka.cluster.broker_handle import BrokerHandle as BrokerHandle
     from embedkafka.cluster.clients.group_status import GroupMember as GroupMember
     from embedkafka.cluster.clients.group_status import GroupStatus as GroupStatus
     from embedkafka.cluster.clients.message import Message as Message
-    from embedkafka.cluster.clients.topic import Topic as Topic
+    from embedkafka.cluster.cluster import Cluster as Cluster
     from embedkafka.cluster.cluster_state import PartitionStatus as PartitionStatus
     from embedkafka.cluster.config import ClusterConfig as ClusterConfig
     from embedkafka.cluster.config import TopicSpec as TopicSpec
     from embedkafka.cluster.embedded import EmbeddedKafka as EmbeddedKafka
+    from embedkafka.cluster.handles.brokers import BrokerHandle as BrokerHandle
+    from embedkafka.cluster.handles.brokers import BrokerHandles as BrokerHandles
+    from embedkafka.cluster.handles.group import Group as Group
+    from embedkafka.cluster.handles.topic import Topic as Topic
     from embedkafka.cluster.lifecycle.lifecycle import BrokerState as BrokerState
+    from embedkafka.cluster.owned.brokers import OwnedBroker as OwnedBroker
+    from embedkafka.cluster.owned.brokers import OwnedBrokers as OwnedBrokers
+    from embedkafka.cluster.owned.handles import OwnedGroup as OwnedGroup
+    from embedkafka.cluster.owned.handles import OwnedTopic as OwnedTopic
     from embedkafka.cluster.reports.followers import FollowerStatus as FollowerStatus
     from embedkafka.cluster.reports.metrics import Metric as Metric
     from embedkafka.cluster.reports.metrics import Metrics as Metrics
@@ -75,8 +82,10 @@ _HOMES = {
     "ApiKey": "protocol.api_keys",
     "AwaitTimeout": "runtime.failures",
     "BackgroundFailure": "runtime.failures",
-    "BrokerHandle": "cluster.broker_handle",
+    "BrokerHandle": "cluster.handles.brokers",
+    "BrokerHandles": "cluster.handles.brokers",
     "BrokerState": "cluster.lifecycle.lifecycle",
+    "Cluster": "cluster.cluster",
     "ClusterClosed": "runtime.failures",
     "ClusterConfig": "cluster.config",
     "ConfigError": "runtime.failures",
@@ -94,6 +103,7 @@ _HOMES = {
     "Faults": "faults.injection",
     "FollowerStatus": "cluster.reports.followers",
     "Frozen": "runtime.clock",
+    "Group": "cluster.handles.group",
     "GroupMember": "cluster.clients.group_status",
     "GroupStatus": "cluster.clients.group_status",
     "InvalidArgument": "runtime.failures",
@@ -103,6 +113,10 @@ _HOMES = {
     "Metric": "cluster.reports.metrics",
     "Metrics": "cluster.reports.metrics",
     "Message": "cluster.clients.message",
+    "OwnedBroker": "cluster.owned.brokers",
+    "OwnedBrokers": "cluster.owned.brokers",
+    "OwnedGroup": "cluster.owned.handles",
+    "OwnedTopic": "cluster.owned.handles",
     "PageServer": "page.server",
     "PartitionStatus": "cluster.cluster_state",
     "PatternType": "security.acl.acls",
@@ -117,7 +131,7 @@ _HOMES = {
     "Snapshot": "cluster.restoring.snapshot",
     "StateChange": "controller.state_change_log",
     "SystemClock": "runtime.clock",
-    "Topic": "cluster.clients.topic",
+    "Topic": "cluster.handles.topic",
     "TopicPartition": "runtime.ids",
     "TopicSpec": "cluster.config",
     "UndecodableMessage": "runtime.failures",

@@ -35,6 +35,18 @@ class Admin:
         self._new_clients = new_clients
         self._maker_of = maker_of
 
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication: int | None,
+        config: Mapping[str, object],
+    ) -> None:
+        """Creates one topic; raises `ConfigError` for settings that no topic has."""
+        spec = TopicSpec(partitions=partitions, replication=replication, config=config)
+        self.create_topics({name: spec})
+
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Creates all of `topics`; raises the first refusal."""
         from embedkafka.protocol.messages.topics import CreateTopicsRequest  # on first use

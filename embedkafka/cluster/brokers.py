@@ -393,7 +393,7 @@ class Brokers:
         if broker_id in self._without_zookeeper:
             raise EmbedKafkaError(
                 f"broker {broker_id} cannot start: a network partition keeps it from ZooKeeper. "
-                "End the partition first with `kafka.heal()`"
+                "End the partition first with `kafka.brokers.heal()`"
             )
         self.incarnation_count += 1
         spec = self._spec(broker_id, ports)

@@ -8,7 +8,7 @@ Owner: none; it reads ZooKeeper and the brokers' metadata.
 Not here: waiting for a state (`waiting`).
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.cluster.waiting import Probe
@@ -97,9 +97,9 @@ class ClusterState:
             f"topic {topic} has no partition {partition}: it has {count}, from 0 to {count - 1}"
         )
 
-    def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if there is no such topic."""
-        return len(self._partitions([topic]))
+    def partitions_of(self, topic: str) -> list[PartitionStatus]:
+        """All partitions of a topic; none if there is no such topic."""
+        return self._partitions([topic])
 
     def partitions(self) -> list[PartitionStatus]:
         """All partitions of all topics, except those being deleted."""
@@ -147,6 +147,12 @@ class ClusterState:
             return f"not on brokers {_listed(unaware)}" if unaware else None
 
         return probe
+
+    def leaders_known(self, counts: Mapping[str, int]) -> Probe:
+        """Every reachable broker knows the leaders of topics with so many partitions."""
+        return self.everywhere(
+            lambda snapshot: all(snapshot.has_leaders(name, n) for name, n in counts.items())
+        )
 
     def topic_gone(self, topic: str) -> Probe:
         """ZooKeeper has nothing left of the topic, and no reachable broker knows it."""

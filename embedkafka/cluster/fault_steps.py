@@ -7,8 +7,8 @@ Not here: the plan (`faults.plans`).
 import random
 from collections.abc import Callable, Mapping
 
-from embedkafka.cluster.actions import elect_controller
 from embedkafka.cluster.brokers import Brokers
+from embedkafka.cluster.on_demand import elect_controller
 from embedkafka.cluster.waiting import PATIENCE_S
 from embedkafka.faults.plans import Choose, Happening
 

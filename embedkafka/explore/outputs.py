@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from embedkafka.cluster.clients.topic import Topic
+    from embedkafka.cluster.handles.topic import Topic
 
 _HAS_TOPIC = "an output with partitions has a topic"
 

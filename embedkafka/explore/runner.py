@@ -55,7 +55,7 @@ from embedkafka.spark.frames import PROMPT_READS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from embedkafka.cluster.clients.topic import Topic
+    from embedkafka.cluster.handles.topic import Topic
     from embedkafka.faults.request_faults import Fault
 
 _REPLICAS: Final = 3
@@ -410,34 +410,34 @@ class _Run:
     def _grow(self, source: str) -> str:
         self._take()
         self._partitions[source] += 1
-        self._kafka.add_partitions(self._topics[source].name, self._partitions[source])
+        self._topics[source].add_partitions(self._partitions[source])
         return f"it has {self._partitions[source]}"
 
     def _move_leaders(self, name: str) -> str:
-        topic = self._topics[name].name
-        leader = self._kafka.leader_of(topic)
+        topic = self._topics[name]
+        leader = topic.leader()
         self._kafka.broker(leader).restart()
         self._await_replicas()
-        return f"from broker {leader} to {self._kafka.leader_of(topic)}"
+        return f"from broker {leader} to {topic.leader()}"
 
     def _kill_leader(self, name: str) -> str:
         self.mend()
-        topic = self._topics[name].name
-        self._dead = self._kafka.leader_of(topic)
+        topic = self._topics[name]
+        self._dead = topic.leader()
         self._kafka.broker(self._dead).kill()
         for each, partition in self._all_partitions():
-            self._kafka.await_leader(each, partition)
-        return f"broker {self._dead} died, {self._kafka.leader_of(topic)} leads"
+            each.await_leader(partition)
+        return f"broker {self._dead} died, {topic.leader()} leads"
 
     def _await_replicas(self) -> None:
         assert self._replicas is not None, "a schedule that moves leaders has replicas"
         for topic, partition in self._all_partitions():
-            self._kafka.await_isr(topic, partition, size=self._replicas)
+            topic.await_isr(partition, size=self._replicas)
 
-    def _all_partitions(self) -> Iterator[tuple[str, int]]:
+    def _all_partitions(self) -> "Iterator[tuple[Topic, int]]":
         for name, topic in self._topics.items():
             for partition in range(self._partitions[name]):
-                yield topic.name, partition
+                yield topic, partition
 
 
 def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:

@@ -75,7 +75,7 @@ class EmbeddedSource:
         self._tails = _Tails(self._new_view, self._brokers.decoders)
 
     def _new_view(self) -> ClientView:
-        settings, servers = self._kafka._settings_for(None)
+        settings, servers = self._kafka._reach.settings_for(None)
         return ClientView(servers, settings)
 
     def document(self) -> Json:
@@ -103,9 +103,9 @@ class EmbeddedSource:
         elif action == "partition":
             cut = kafka.broker(asked.get("broker", 0)).id
             others = {broker.id for broker in kafka.brokers} - {cut}
-            kafka.partition({cut}, others, zookeeper=others)
+            kafka.brokers.partition({cut}, others, zookeeper=others)
         elif action == "heal":
-            kafka.heal()
+            kafka.brokers.heal()
         elif action == "advance":
             kafka.clock.advance(seconds=require_number("seconds", asked.get("seconds")))
         else:

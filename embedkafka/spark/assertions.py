@@ -66,15 +66,15 @@ class InputTopic(KafkaTopic, Protocol):
     def stream(self, spark: "SparkSession", *, schema: "str | StructType") -> "DataFrame":
         """The topic as columns."""
 
+    def delete(self) -> None:
+        """Deletes the topic."""
+
 
 class Cluster(Protocol):
     """A cluster, embedded or external, as far as `assert_stream` needs it."""
 
     def topic(self) -> InputTopic:
         """Creates a topic with a new name."""
-
-    def delete_topic(self, name: str) -> None:
-        """Deletes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +229,7 @@ def assert_stream(
         rows = _run(spark, result, list(topics.values()), output_mode, timeout_s)
     finally:
         for topic in topics.values():
-            kafka.delete_topic(topic.name)
+            topic.delete()
     told = [FoundRow(value=_plain(row), where=f"row {at}") for at, row in enumerate(rows)]
     wanted = [_row(row, result.columns) for row in _rows(expected)]
     if lines := find_difference(wanted, told, is_ordered=not ignore_order):

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka, Topic
+    from embedkafka import Cluster, Topic
 
 _CLOSE_S: Final = 5.0
 """How long a producer may take to send what is left; the brokers may be dead."""
@@ -26,7 +26,7 @@ class TestClients:
 
     __test__ = False  # not a class of tests
 
-    def __init__(self, kafka: "EmbeddedKafka", group: str) -> None:
+    def __init__(self, kafka: "Cluster", group: str) -> None:
         self._kafka = kafka
         self._group = group
         self._producers: list[Any] = []
@@ -83,7 +83,7 @@ class TestClients:
         named = {_dotted(name, value): value for name, value in more.items()}
         given = {**_require_settings(settings), **named}
         _require_writable(given)
-        return {**_QUIET, **_connection(self._kafka), **given}
+        return {**_QUIET, **self._kafka.client_config(), **given}
 
 
 def _dotted(name: str, value: object) -> str:
@@ -115,13 +115,6 @@ def _topic_name(topic: Any) -> str:
     from embedkafka.runtime.arguments import require_text
 
     return require_text("a topic", getattr(topic, "name", topic))
-
-
-def _connection(kafka: Any) -> dict[str, Any]:
-    """What every client of the cluster needs. Any: an embedded or external cluster."""
-    if hasattr(type(kafka), "client_config"):
-        return dict(kafka.client_config())
-    return {"bootstrap.servers": kafka.bootstrap_servers}
 
 
 def _close_consumer(consumer: Any) -> None:

@@ -18,8 +18,8 @@ from pytest_embedkafka.skips import skip_external
 from pytest_embedkafka.targets import external_cluster
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka
-    from pytest_embedkafka.external import ExternalKafka
+    from embedkafka import Cluster, EmbeddedKafka
+    from pytest_embedkafka.run_cluster import RunCluster
 
 _KEPT_OPEN: Final = (
     "`kafka` is the session's cluster and ends with it. For a cluster to close, use the fixture "
@@ -28,7 +28,7 @@ _KEPT_OPEN: Final = (
 
 
 class Clusters:
-    """Starts clusters and keeps them. Any: an external cluster has some of the methods."""
+    """Starts clusters and keeps them."""
 
     def __init__(self, request: pytest.FixtureRequest, running: ExitStack) -> None:
         self._request = request
@@ -36,7 +36,7 @@ class Clusters:
         self._running = running
         self._started: dict[Shape | None, _Started] = {}
 
-    def require(self, shape: Shape | None) -> tuple[Any, Isolation]:
+    def require(self, shape: Shape | None) -> tuple["Cluster", Isolation]:
         """The cluster of that shape, running, and what puts it right after a test."""
         if shape not in self._started:
             self._started[shape] = self._start(shape)
@@ -49,7 +49,7 @@ class Clusters:
             return _Started(life.enter_context(external), external.isolated(), life)
         options = read_options(self._config)
         if named := external_cluster(options):
-            skip_external(f"cluster({shape})", named[0])
+            skip_external(f"kafka.cluster({shape})", named[0])
         from embedkafka import EmbeddedKafka
 
         settings: dict[str, Any] = {} if shape is None else dict(shape.settings)
@@ -78,7 +78,7 @@ class Clusters:
 class _Started(NamedTuple):
     """A running cluster."""
 
-    cluster: Any
+    cluster: "Cluster"
     isolation: Isolation
     life: ExitStack
     """Closing it ends the cluster."""
@@ -91,16 +91,17 @@ def _fixed_ports(cluster: "EmbeddedKafka") -> range:
     return range(port, port + count) if port else range(0)
 
 
-def find_external(config: pytest.Config) -> "ExternalKafka | None":
+def find_external(config: pytest.Config) -> "RunCluster | None":
     """The cluster that the workers share, or the one that the options name, if any."""
     shared = find_shared(config)
     named = None if shared else external_cluster(read_options(config))
     if not shared and not named:
         return None
-    from pytest_embedkafka.external import ExternalKafka
-
     if shared:
-        return ExternalKafka(shared.bootstrap_servers, shared=shared)
+        from pytest_embedkafka.worker_cluster import WorkerCluster
+
+        return WorkerCluster(shared)
     assert named is not None
-    servers, settings = named
-    return ExternalKafka(servers, settings=settings)
+    from pytest_embedkafka.run_cluster import RunCluster, RunReach
+
+    return RunCluster(RunReach(*named))

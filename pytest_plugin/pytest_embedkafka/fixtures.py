@@ -23,7 +23,7 @@ from pytest_embedkafka.sessions import master_of, open_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from embedkafka import EmbeddedKafka, Faults, SystemClock, Topic
+    from embedkafka import Cluster, EmbeddedKafka, Faults, SystemClock, Topic
     from embedkafka.spark import RunningScript
     from pytest_embedkafka.clients import TestClients
 
@@ -36,7 +36,7 @@ def _kafka_clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest, _kafka_clusters: Clusters) -> "Iterator[EmbeddedKafka]":
+def kafka(request: pytest.FixtureRequest, _kafka_clusters: Clusters) -> "Iterator[Cluster]":
     """A Kafka cluster for the whole session; `@pytest.mark.kafka(...)` chooses another shape.
 
     After each test it is as it was: topics, groups, transactions, settings, faults, brokers,
@@ -52,7 +52,7 @@ def kafka(request: pytest.FixtureRequest, _kafka_clusters: Clusters) -> "Iterato
 
 
 @pytest.fixture
-def kafka_topic(request: pytest.FixtureRequest, kafka: "EmbeddedKafka") -> "Topic":
+def kafka_topic(request: pytest.FixtureRequest, kafka: "Cluster") -> "Topic":
     """A new topic with one partition and a name of its own, such as `test_orders-3f2a`."""
     return kafka.topic(unique_name(request.node))
 
@@ -64,7 +64,7 @@ def kafka_group(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def _kafka_clients(kafka: "EmbeddedKafka", kafka_group: str) -> "Iterator[TestClients]":
+def _kafka_clients(kafka: "Cluster", kafka_group: str) -> "Iterator[TestClients]":
     """The clients of the test, which end with it."""
     from pytest_embedkafka.clients import TestClients
 
@@ -92,13 +92,13 @@ def kafka_admin(_kafka_clients: "TestClients") -> "Callable[..., Any]":
 
 @pytest.fixture
 def kafka_clock(kafka: "EmbeddedKafka") -> "SystemClock":
-    """The clock of the cluster, `kafka.clock`."""
+    """The clock of the cluster, `kafka.clock`; on a cluster without one, the test is skipped."""
     return kafka.clock
 
 
 @pytest.fixture
 def kafka_faults(kafka: "EmbeddedKafka") -> "Faults":
-    """The faults of the cluster, `kafka.faults`."""
+    """The faults of the cluster, `kafka.faults`; without them, the test is skipped."""
     return kafka.faults
 
 
@@ -163,7 +163,7 @@ def spark_checkpoint(
 
 @pytest.fixture
 def spark_script(
-    request: pytest.FixtureRequest, kafka: "EmbeddedKafka", spark: "SparkSession", tmp_path: Path
+    request: pytest.FixtureRequest, kafka: "Cluster", spark: "SparkSession", tmp_path: Path
 ) -> "Iterator[Callable[..., RunningScript]]":
     """Runs jobs that are scripts until the test ends: `spark_script("jobs/totals.py")`."""
     from embedkafka.spark import run_script

@@ -10,13 +10,17 @@ Owner: pytest's thread.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from pytest_embedkafka.leaks import find_left_running, find_running
 from pytest_embedkafka.marks import find_snapshot, keeps
 from pytest_embedkafka.owners import Owners
+from pytest_embedkafka.skips import skip_external
+
+if TYPE_CHECKING:
+    from embedkafka import Cluster
 
 
 class Isolation(Protocol):
@@ -43,14 +47,14 @@ class Guard:
     """Begins and ends the isolation of the cluster that tests use now."""
 
     def __init__(self) -> None:
-        self._cluster: Any = None  # Any: an embedded or external cluster
+        self._cluster: Cluster | None = None
         self._isolation: Isolation | None = None
         self._item: pytest.Item | None = None
         self._trying: Isolation | None = None
         """While a wider fixture is set up before a test, and until its failure is undone."""
         self.owners = Owners()
 
-    def watch(self, cluster: Any, isolation: Isolation) -> None:
+    def watch(self, cluster: "Cluster", isolation: Isolation) -> None:
         """Tests use this cluster from now on, perhaps from the middle of a test."""
         self._cluster, self._isolation = cluster, isolation
         if self._item is not None:
@@ -98,7 +102,15 @@ class Guard:
         if not keeps(item):
             self._isolation.begin()
         if (name := find_snapshot(item)) is not None:
-            self._cluster.restore(name)
+            self._restore(name)
+
+    def _restore(self, snapshot: str) -> None:
+        from embedkafka import EmbeddedKafka
+
+        assert self._cluster is not None, "a test begins on a cluster"
+        if not isinstance(self._cluster, EmbeddedKafka):
+            skip_external("kafka.restore", self._cluster.bootstrap_servers)
+        self._cluster.restore(snapshot)
 
     @contextmanager
     def keeping(self, fixture: "pytest.FixtureDef[Any]") -> Iterator[None]:

@@ -13,7 +13,7 @@ import pytest
 from pytest_embedkafka.guard import Guard
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka
+    from embedkafka import Cluster
     from embedkafka.cluster.request_log import Mark
     from embedkafka.spark.query_log import QueryLog
     from pytest_embedkafka.run_page import RunPage
@@ -25,7 +25,7 @@ _KAFKA_FIXTURES = frozenset({"kafka", "kafka_topic", "kafka_cluster"})
 class Live:
     """What the fixtures have started. Owner: pytest's thread."""
 
-    clusters: "list[EmbeddedKafka]" = field(default_factory=list)
+    clusters: "list[Cluster]" = field(default_factory=list)
     labels: dict[int, str] = field(default_factory=dict)
     """By the id of a cluster, how reports name it."""
     marks: "dict[int, Mark]" = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Live:
     """With `--kafka-report`: what records the clusters."""
 
     @contextmanager
-    def showing(self, cluster: "EmbeddedKafka", label: str) -> Iterator[None]:
+    def showing(self, cluster: "Cluster", label: str) -> Iterator[None]:
         """Lets the reports of failed tests describe the cluster, under this label."""
         self.clusters.append(cluster)
         self.labels[id(cluster)] = label
@@ -92,7 +92,7 @@ def uses_kafka(item: pytest.Item) -> bool:
     return not _KAFKA_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
-def clusters_of(item: pytest.Item, live: Live) -> "list[EmbeddedKafka]":
+def clusters_of(item: pytest.Item, live: Live) -> "list[Cluster]":
     """The clusters that the test uses: its own, and the session's if it asks for it."""
     has_session = SESSION_LABEL in getattr(item, "fixturenames", ())
     return [

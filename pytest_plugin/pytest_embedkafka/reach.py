@@ -1,14 +1,15 @@
 """Warns if Spark's executors run elsewhere and the brokers listen on loopback."""
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from embedkafka import Cluster
     from pytest_embedkafka.live import Live
 
 
-def warn_of_loopback(live: "Live", cluster: Any) -> None:
-    """Called when the second of the two has started. Any: an embedded or external cluster."""
+def warn_of_loopback(live: "Live", cluster: "Cluster") -> None:
+    """Called when the second of the two has started."""
     if live.spark_master is None:
         return
     from embedkafka import ConfigWarning

@@ -14,7 +14,7 @@ from pytest_embedkafka.live import SCRIPTS, TRIGGERS, Live, clusters_of, uses_ka
 if TYPE_CHECKING:
     from _pytest._code.code import TracebackEntry
 
-    from embedkafka import EmbeddedKafka
+    from embedkafka import Cluster
 
 _LOG_LINES: Final = 1000
 """How far back to look in Spark's log: one exception may have hundreds of lines."""
@@ -130,6 +130,8 @@ def _painted(text: str, writer: Any) -> str:
     )
 
 
-def _report(live: Live, cluster: "EmbeddedKafka") -> str:
+def _report(live: Live, cluster: "Cluster") -> str:
+    from embedkafka import EmbeddedKafka
+
     mark = live.marks.get(id(cluster))
-    return cluster.report() if mark is None else cluster.report(since=mark)
+    return cluster.report(since=mark) if isinstance(cluster, EmbeddedKafka) else cluster.report()

@@ -20,7 +20,7 @@ from pytest_embedkafka.live import SESSION_LABEL, SHARED_LABEL, Live, clusters_o
 from pytest_embedkafka.sharing import find_shared, keep_topics
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka, Mark
+    from embedkafka import Cluster, Mark
     from embedkafka.page.recorder import Recorder
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -46,7 +46,7 @@ class RunPage:
 
     # -- clusters, from `Live.showing`
 
-    def attach(self, cluster: "EmbeddedKafka", label: str) -> None:
+    def attach(self, cluster: "Cluster", label: str) -> None:
         from embedkafka import EmbeddedKafka
 
         if isinstance(cluster, EmbeddedKafka):  # others are out of reach
@@ -57,14 +57,14 @@ class RunPage:
             recorder = self._recorders[id(cluster)] = Recorder(cluster, label)
             recorder.start()
 
-    def detach(self, cluster: "EmbeddedKafka") -> None:
+    def detach(self, cluster: "Cluster") -> None:
         recorder = self._recorders.pop(id(cluster), None)
         if recorder is not None:
             recorder.stop()
             self._documents.append(recorder.document())
 
     def keep_topics(
-        self, cluster: "EmbeddedKafka", owner: str, since: "Mark | None", listener: str
+        self, cluster: "Cluster", owner: str, since: "Mark | None", listener: str
     ) -> None:
         """Keeps the topics of a worker's test on the cluster of all workers."""
         if (recorder := self._recorders.get(id(cluster))) is not None:

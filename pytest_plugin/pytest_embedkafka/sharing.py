@@ -1,8 +1,8 @@
 """One cluster for all workers of pytest-xdist, in the process that distributes the tests.
 
-To workers it is an external cluster (`external`), of which they may ask a little more
-(`worker_view`). They append their name to topic names, so that tests in different workers may use
-the same names. Each worker has a listener of its own, through which its requests come. A worker
+To workers it is an external cluster (`run_cluster`), of which they may ask a little more
+(`worker_cluster`). They append their name to topic names, so that tests in different workers may
+use the same names. Each worker has a listener of its own, through which its requests come. A worker
 that takes the place of a crashed one takes its listener too.
 """
 
@@ -15,7 +15,7 @@ from pytest_embedkafka.live import LIVE, SHARED_LABEL
 from pytest_embedkafka.options import embedded_settings, read_options
 
 if TYPE_CHECKING:
-    from embedkafka import EmbeddedKafka
+    from embedkafka import Cluster, EmbeddedKafka
 
 _INPUT: Final = "embedkafka_shared"
 _LISTENER_KEYS: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map")
@@ -96,14 +96,15 @@ class SharedCluster:
             page.attach(cluster, SHARED_LABEL)
 
     def _answer(self, cluster: "EmbeddedKafka", question: Any) -> Any:
-        """Any: a `worker_view.Question`, and what the method returns."""
-        from pytest_embedkafka.worker_view import ALLOWED, KEEP_TOPICS
+        """Any: a `worker_cluster.Question`, and what the method returns."""
+        from pytest_embedkafka.worker_cluster import ALLOWED, KEEP_TOPICS, ON_DEMAND
 
         if question.method == KEEP_TOPICS:
             page = self._config.stash[LIVE].page
             return None if page is None else page.keep_topics(cluster, **question.arguments)
-        assert question.method in ALLOWED
-        return getattr(cluster, question.method)(**question.arguments)
+        assert question.method in ALLOWED | ON_DEMAND
+        asked = cluster._reach.on_demand if question.method in ON_DEMAND else cluster
+        return getattr(asked, question.method)(**question.arguments)
 
 
 class Shared(NamedTuple):
@@ -133,8 +134,9 @@ def _listener_settings(workers: list[str]) -> dict[str, str]:
     }
 
 
-def keep_topics(cluster: Any, owner: str) -> None:
-    """Keeps a test's topics for the page of the run. Any: only a shared cluster can."""
-    view = getattr(cluster, "view", None)
-    if view is not None:
-        view.keep_topics(owner)
+def keep_topics(cluster: "Cluster", owner: str) -> None:
+    """Keeps a test's topics for the page of the run, if it is a shared cluster that has them."""
+    from pytest_embedkafka.worker_cluster import WorkerCluster
+
+    if isinstance(cluster, WorkerCluster):
+        cluster.keep_topics(owner)

@@ -14,13 +14,13 @@ _SKIPPED = re.compile(rf"`(?P<name>[\w.]+)` ({_REASON}|needs a Spark driver of t
 
 
 def skip_external(name: str, bootstrap_servers: str, *, is_shared: bool = False) -> NoReturn:
-    """Skips the running test, because it uses `name` of `EmbeddedKafka`."""
+    """Skips the running test, because it uses `name`, which only an owner has."""
     __tracebackhide__ = True  # the report names the test's own line
     uses = bootstrap_servers
     if is_shared:
         uses = "one for all workers, where it would concern the tests of others; use "
         uses += "`kafka_cluster`, or --kafka-xdist=own"
-    pytest.skip(f"`kafka.{name}` {_REASON}; this run uses {uses}")
+    pytest.skip(f"`{name}` {_REASON}; this run uses {uses}")
 
 
 def skip_for_listeners(name: str) -> NoReturn:

@@ -9,15 +9,14 @@ Owner: pytest's thread.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.clients.client_view import ClientView
-    from embedkafka.cluster.clients.decoding import Decode, Decoders
+    from embedkafka.cluster.clients.decoding import Decode
     from embedkafka.net.socket_server import Connection
-    from pytest_embedkafka.external import ExternalKafka
-    from pytest_embedkafka.worker_view import WorkerView
+    from pytest_embedkafka.run_cluster import RunReach
+    from pytest_embedkafka.worker_cluster import WorkerCluster
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,24 +40,18 @@ class Sweeper:
 
     def __init__(
         self,
-        kafka: "ExternalKafka",
-        decoders: "Decoders",
-        created: Callable[[], set[str]],
-        topics: Callable[[], Collection[str]],
-        view: "ClientView",
-        worker: "WorkerView | None",
+        reach: "RunReach",
+        remove: Callable[[Sequence[str]], None],
+        worker: "WorkerCluster | None" = None,
     ) -> None:
-        """`created` are the topics of this run, `topics` all; `view` looks at the groups.
-
-        `decoders` are those of this run's topic handles.
+        """`remove` deletes topics.
 
         `worker` is there if the cluster belongs to all workers of the run.
         """
-        self._kafka = kafka
-        self._decoders = decoders
-        self._created = created
-        self._topics = topics
-        self._view = view
+        self._reach = reach
+        self._remove = remove
+        self._decoders = reach.clients.decoders
+        self._view = reach.clients.view()
         self._worker = worker
         self._before: Found | None = None
 
@@ -77,7 +70,7 @@ class Sweeper:
         if before is None:
             return []
         self._decoders.restore(before.decoders)
-        created = self._created() - before.topics
+        created = self._reach.created - before.topics
         made = self._made_by_clients(before) - created
         topics = created | made
         leaks = [f"group {name} has members" for name in self._sweep_groups(before, topics)]
@@ -85,9 +78,7 @@ class Sweeper:
             from embedkafka.cluster.restoring.connections import find_left_connected
 
             leaks += find_left_connected(self._worker.connections, before.connections)
-        self._kafka.sweep(
-            [*sorted(created), *sorted(made)]
-        )  # created ones may go by another's name
+        self._remove([*sorted(created), *sorted(made)])  # created ones may go by another's name
         return leaks
 
     def keep(self) -> None:
@@ -96,7 +87,7 @@ class Sweeper:
     def look(self) -> Found:
         connections = {} if self._worker is None else self._worker.connections()
         return Found(
-            frozenset(self._created()),
+            frozenset(self._reach.created),
             self._all_topics(),
             self._groups(),
             connections,
@@ -120,7 +111,7 @@ class Sweeper:
             )
 
     def _all_topics(self) -> frozenset[str]:
-        return frozenset(() if self._worker is None else self._topics())
+        return frozenset(() if self._worker is None else self._reach.polled.topics())
 
     def _made_by_clients(self, before: Found) -> frozenset[str]:
         """The new topics that requests of this worker have created."""

@@ -73,7 +73,7 @@ def require_usable(config: pytest.Config) -> None:
     options = read_options(config)
     try:
         if named := external_cluster(options):
-            from pytest_embedkafka.external import require_admin
+            from embedkafka.cluster.clients.client_admin import require_admin
 
             require_admin(*named)
             return

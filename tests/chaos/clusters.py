@@ -145,7 +145,7 @@ class InProcess:
 
     def is_former_leader(self, topic: str, partition: int, broker: int | None) -> bool:
         """Whether the partition has another leader, whatever this broker believes."""
-        elected = self.kafka.describe_partition(topic, partition).leader
+        elected = self.kafka.existing_topic(topic).partition(partition).leader
         return broker is not None and broker != elected
 
     def log_dir(self, broker: int, number: int) -> str:
@@ -224,18 +224,18 @@ class InProcess:
 
     def partition(self, minority: tuple[int, ...]) -> None:
         others = {handle.id for handle in self.kafka.brokers} - set(minority)
-        self.kafka.partition(set(minority), others)
+        self.kafka.brokers.partition(set(minority), others)
 
     def cut_zookeeper(self, brokers: tuple[int, ...]) -> None:
         everyone = {handle.id for handle in self.kafka.brokers}
-        self.kafka.partition(everyone, zookeeper=everyone - set(brokers))
+        self.kafka.brokers.partition(everyone, zookeeper=everyone - set(brokers))
 
     def heal(self) -> None:
-        self.kafka.heal()
+        self.kafka.brokers.heal()
 
     def depose(self) -> None:
         """Forces the election of another controller although the present one is healthy."""
-        if self.kafka.controller is not None:
+        if self.kafka.brokers.controller is not None:
             self.kafka._require_brokers().zk.store.delete(paths.CONTROLLER)
 
     def lose_answers(self, broker: int, count: int) -> None:
@@ -263,7 +263,7 @@ class InProcess:
     def recover(self) -> None:
         """Ends every fault and starts every broker that is down."""
         self.kafka.faults.clear()
-        self.kafka.heal()
+        self.kafka.brokers.heal()
         for handle in self.kafka.brokers:
             if handle.is_paused:
                 handle.resume()

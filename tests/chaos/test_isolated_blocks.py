@@ -26,7 +26,7 @@ def test_a_block_that_leaves_something_is_found(
 
     def leave_something(world: World) -> None:
         end_clients(world)
-        if not world.kafka._has_topic("left"):
+        if not world.kafka._reach.has_topic("left"):
             world.kafka.topic("left").send("x")
             world.kafka.scratch_dir("left")
 

@@ -70,8 +70,8 @@ QUESTIONS: Final[Sequence[Callable[[EmbeddedKafka], object]]] = (
     lambda kafka: kafka.controller_events(),
     lambda kafka: kafka.state_changes(replicas=True),
     lambda kafka: kafka.waiting(),
-    lambda kafka: kafka.explain("orders"),
-    lambda kafka: kafka.followers("orders"),
+    lambda kafka: kafka.existing_topic("orders").explain(),
+    lambda kafka: kafka.existing_topic("orders").followers(),
     lambda kafka: kafka.report(),
     repr,
 )

@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from embedkafka.cluster.clients.clients import Clients
-from embedkafka.cluster.clients.topic import Topic
+from embedkafka.cluster.client_reach import ClientReach
+from embedkafka.cluster.handles.topic import Topic
 from embedkafka.cluster.lifecycle.ensemble import RealEnsemble
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
@@ -139,7 +139,7 @@ class Processes:
         return found.error_code == ErrorCode.NONE
 
     def existing_topic(self, name: str) -> Topic:
-        return Topic(name, self.bootstrap_servers, Clients(self.bootstrap_servers))
+        return Topic(name, ClientReach(self.bootstrap_servers))
 
     def _call(self, broker_id: int, request: Any, version: int) -> Any:
         """Asks exactly this broker."""

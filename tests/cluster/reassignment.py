@@ -9,7 +9,7 @@ from embedkafka.runtime.clock import SystemClock
 
 
 def reassign(kafka: EmbeddedKafka, topic: str, replicas: Sequence[int]) -> None:
-    host, port = kafka.broker(kafka.await_controller()).address.split(":")
+    host, port = kafka.broker(kafka.brokers.await_controller()).address.split(":")
     client = BrokerClient(host, int(port), SystemClock(), "test")
     partition = AlterPartitionReassignmentsRequest.Topic.Partition(
         partition_index=0, replicas=replicas

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import BrokerHandle, ConfigError, EmbeddedKafka
+from embedkafka import ConfigError, EmbeddedKafka, OwnedBroker
 from embedkafka.cluster.lifecycle.lifecycle import BrokerState
 from embedkafka.protocol.errors import ErrorCode
 from tests.cluster.traffic import assert_nothing_lost, make_producer, sending
@@ -35,7 +35,7 @@ BALLAST_SIZE = 100_000
 BALLAST = batch(bytes(BALLAST_SIZE))
 
 
-def connect(handle: BrokerHandle) -> RawClient:
+def connect(handle: OwnedBroker) -> RawClient:
     host, port = handle.address.split(":")
     return RawClient(host, int(port))
 
@@ -115,7 +115,7 @@ def without_descriptors(data_dir: Path) -> None:
     """Requests that need a file or a socket fail, and succeed once descriptors are free again."""
     with EmbeddedKafka(brokers=3, data_dir=data_dir, config=NO_CHECKPOINTS) as kafka:
         kafka.topic("orders", replication=3, config={"segment.bytes": 1000})  # one batch in each
-        with connect(kafka.broker(kafka.leader_of("orders"))) as client:
+        with connect(kafka.broker(kafka.existing_topic("orders").leader())) as client:
             fetch(client, "orders", 0)  # imports the API, which opens files
             assert_turns_connections_away(kafka, client)
             for number in range(8):
@@ -139,7 +139,7 @@ def assert_turns_connections_away(kafka: EmbeddedKafka, client: RawClient) -> No
     warnings = Warnings()
     acceptor = logging.getLogger("embedkafka.net.acceptor")
     acceptor.addHandler(warnings)
-    host, port = kafka.broker(kafka.leader_of("orders")).address.split(":")
+    host, port = kafka.broker(kafka.existing_topic("orders").leader()).address.split(":")
     tried = 5
     with one_descriptor_left():
         for _ in range(tried):
@@ -159,7 +159,7 @@ def full_disk(data_dir: Path) -> None:
     """Fills a broker's only disk: it dies, as Kafka does, and restarts with more space."""
     mount(data_dir / "broker-2", SMALL_DISK)
     with EmbeddedKafka(brokers=3, data_dir=data_dir) as kafka:
-        kafka.topic("orders", partitions=3, replication=3)
+        orders = kafka.topic("orders", partitions=3, replication=3)
         kafka.topic("ballast", partitions=3, replication=3)
         handle = kafka.broker(2)
         with sending(kafka, "orders", partitions=3) as sender:
@@ -167,7 +167,7 @@ def full_disk(data_dir: Path) -> None:
             with pouring(kafka, "ballast", partitions=3):
                 eventually(lambda: handle.state is BrokerState.KILLED, "broker 2 is dead")
             for partition in range(3):
-                assert kafka.await_leader("orders", partition) != 2
+                assert orders.await_leader(partition) != 2
             sender.await_acks(30)
             mount(data_dir / "broker-2", 100 * SMALL_DISK, "remount")
             handle.start()
@@ -181,7 +181,7 @@ def full_second_disk(data_dir: Path) -> None:
     """Fills one of two disks: its replicas go offline, and the broker keeps serving the rest."""
     mount(data_dir / "broker-2-2", SMALL_DISK)
     with EmbeddedKafka(brokers=3, log_dirs=2, data_dir=data_dir) as kafka:
-        kafka.topic("orders", partitions=6, replication=3)
+        orders = kafka.topic("orders", partitions=6, replication=3)
         kafka.topic("ballast", partitions=6, replication=3)
         handle = kafka.broker(2)
         with sending(kafka, "orders", partitions=6) as sender:
@@ -190,10 +190,10 @@ def full_second_disk(data_dir: Path) -> None:
                 eventually(lambda: lost_directories(handle), "a directory of broker 2 is lost")
             assert lost_directories(handle) == [data_dir / "broker-2-2"]
             assert handle.state is BrokerState.RUNNING
-            sizes = [len(kafka.describe_partition("orders", n).isr) for n in range(6)]
+            sizes = [len(orders.partition(n).isr) for n in range(6)]
             assert 3 in sizes
             for partition in range(6):
-                kafka.await_leader("orders", partition)
+                orders.await_leader(partition)
             sender.await_acks(60)
             mount(data_dir / "broker-2-2", 100 * SMALL_DISK, "remount")
             handle.restart()
@@ -245,7 +245,7 @@ def small_files(data_dir: Path) -> None:
         assert found.count(1) == 1
 
 
-def lost_directories(handle: BrokerHandle) -> list[Path]:
+def lost_directories(handle: OwnedBroker) -> list[Path]:
     logs = handle._lifecycle.require_broker().logs
     live = logs.live_directories
     return [path for path in logs.directories if path not in live]

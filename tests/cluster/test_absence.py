@@ -23,7 +23,7 @@ def leave(kafka: EmbeddedKafka, broker_id: int, how: str) -> None:
     if how == "pause":
         kafka.broker(broker_id).pause()
     else:
-        kafka.partition({broker_id}, {1, 2, 3} - {broker_id})
+        kafka.brokers.partition({broker_id}, {1, 2, 3} - {broker_id})
     zk = kafka._require_brokers().zk
     eventually(lambda: zk.find_broker(broker_id) is None, "its session has expired")
 
@@ -32,8 +32,8 @@ def come_back(kafka: EmbeddedKafka, broker_id: int, how: str) -> None:
     if how == "pause":
         kafka.broker(broker_id).resume()
     else:
-        kafka.heal()
-    kafka.await_brokers()
+        kafka.brokers.heal()
+    kafka.brokers.await_all()
 
 
 def hosted_by(kafka: EmbeddedKafka, broker_id: int, topic: str = "orders") -> list[Log]:
@@ -43,10 +43,10 @@ def hosted_by(kafka: EmbeddedKafka, broker_id: int, topic: str = "orders") -> li
 
 def lose_leader(kafka: EmbeddedKafka, topic: str, how: str) -> Any:
     """Moves a partition away from its leader without its knowledge; returns that leader."""
-    old = kafka.leader_of(topic)
+    old = kafka.existing_topic(topic).leader()
     new = min({1, 2, 3} - {old})
     leave(kafka, old, how)
-    kafka.await_isr(topic, size=2)
+    kafka.existing_topic(topic).await_isr(size=2)
     reassign(kafka, topic, [new])
     eventually(lambda: replicas_of(kafka, topic) == {new}, "the partition has moved")
     return old
@@ -72,7 +72,7 @@ def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(
     """Its session survives, so it gets the queued requests; a new controller has no such queue."""
     with EmbeddedKafka(brokers=3, config={"zookeeper.session.timeout.ms": 600_000}) as kafka:
         kafka.topic("orders", replication=3).send("a")
-        controller, leader = kafka.controller, kafka.leader_of("orders")
+        controller, leader = kafka.brokers.controller, kafka.existing_topic("orders").leader()
         away = next(b for b in (1, 2, 3) if b not in (controller, leader))
         kafka.broker(away).pause()
         reassign(kafka, "orders", [leader])
@@ -81,7 +81,7 @@ def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(
         if controller_changes:
             kafka.broker(controller).restart()
         kafka.broker(away).resume()
-        kafka.await_brokers()
+        kafka.brokers.await_all()
         assert hosted_by(kafka, away) == []
 
 
@@ -106,14 +106,14 @@ def test_a_topic_made_again_is_whole_on_a_broker_that_missed_the_deletion(
     kafka: EmbeddedKafka, how: str
 ) -> None:
     kafka.topic("orders", partitions=3, replication=3).send("old")
-    away = kafka.leader_of("orders")
+    away = kafka.existing_topic("orders").leader()
     leave(kafka, away, how)
-    kafka.delete_topic("orders")
-    kafka.topic("orders", partitions=3, replication=2)
+    kafka.existing_topic("orders").delete()
+    orders = kafka.topic("orders", partitions=3, replication=2)
     come_back(kafka, away, how)
     kafka.await_no_under_replicated()
     assert hosted_by(kafka, away) == []
-    kafka.delete_topic("orders")
+    orders.delete()
     topic = kafka.topic("orders", partitions=3, replication=3)
     kafka.await_no_under_replicated()
     assert topic.read() == []
@@ -172,13 +172,13 @@ def test_reset_gives_a_broker_back_a_disk_that_failed() -> None:
 def test_a_broker_that_missed_a_deletion_does_not_list_the_topic(
     kafka: EmbeddedKafka, controller_changes: bool
 ) -> None:
-    away = next(broker.id for broker in kafka.brokers if broker.id != kafka.controller)
-    kafka.topic("orders", replication=2)
+    away = next(broker.id for broker in kafka.brokers if broker.id != kafka.brokers.controller)
+    orders = kafka.topic("orders", replication=2)
     kafka.topic("payments", replication=2)
     leave(kafka, away, "cut")
-    kafka.delete_topic("orders")
+    orders.delete()
     if controller_changes:
-        kafka.broker(kafka.await_controller()).restart()
+        kafka.broker(kafka.brokers.await_controller()).restart()
     come_back(kafka, away, "cut")
     for broker in kafka.brokers:
         host, _, port = broker.address.rpartition(":")
@@ -192,7 +192,7 @@ def test_the_name_of_a_deleted_topic_is_free_though_a_replica_is_dead() -> None:
     with EmbeddedKafka(brokers=3, config={"auto.create.topics.enable": False}) as kafka:
         kafka.topic("orders", replication=3).send("old")
         kafka.broker(3).kill()
-        kafka.await_isr("orders", size=2)
+        kafka.existing_topic("orders").await_isr(size=2)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         admin.delete_topics(["orders"], operation_timeout=20)["orders"].result(20)
         admin.create_topics([NewTopic("orders", 1, 2)], operation_timeout=20)["orders"].result(20)
@@ -203,23 +203,23 @@ def test_the_name_of_a_deleted_topic_is_free_though_a_replica_is_dead() -> None:
 
 
 def test_a_topic_whose_only_broker_is_dead_can_be_deleted(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=1)
-    dead = kafka.leader_of("orders")
+    orders = kafka.topic("orders", replication=1)
+    dead = orders.leader()
     kafka.broker(dead).kill()
-    kafka.delete_topic("orders")
+    orders.delete()
     with pytest.raises(EmbedKafkaError):
-        kafka.describe_partition("orders")
+        orders.partition()
     kafka.broker(dead).start()
     assert hosted_by(kafka, dead) == []
 
 
 def test_a_topic_that_is_being_moved_to_a_dead_broker_can_be_deleted(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=1)
-    leader = kafka.leader_of("orders")
-    target = min({1, 2, 3} - {leader, kafka.controller})
+    orders = kafka.topic("orders", replication=1)
+    leader = orders.leader()
+    target = min({1, 2, 3} - {leader, kafka.brokers.controller})
     kafka.broker(target).pause()
     reassign(kafka, "orders", [target])
-    kafka.delete_topic("orders")
+    orders.delete()
     others = [
         AdminClient({"bootstrap.servers": kafka.broker(b).address}) for b in {1, 2, 3} - {target}
     ]
@@ -229,5 +229,5 @@ def test_a_topic_that_is_being_moved_to_a_dead_broker_can_be_deleted(kafka: Embe
     )
     kafka.topic("orders", replication=1).send("new")
     kafka.broker(target).resume()
-    kafka.await_brokers()
+    kafka.brokers.await_all()
     assert len([b for b in (1, 2, 3) if hosted_by(kafka, b)]) == 1

@@ -11,30 +11,30 @@ def test_a_leader_moves_where_it_is_told(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     producer = make_producer(kafka)
     for broker in (3, 1, 2, 2):
-        kafka.move_leader("orders", to=broker)
-        assert kafka.leader_of("orders") == broker
-        assert kafka.describe_partition("orders").replicas[0] == broker
+        orders.move_leader(to=broker)
+        assert orders.leader() == broker
+        assert orders.partition().replicas[0] == broker
         assert send(producer, "orders", str(broker))[0] is None
     assert [message.text for message in orders.read()] == ["3", "1", "2", "2"]
 
 
 def test_a_replica_that_is_not_in_sync_cannot_lead(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3)
-    follower = next(broker for broker in (1, 2, 3) if broker != kafka.leader_of("orders"))
+    orders = kafka.topic("orders", replication=3)
+    follower = next(broker for broker in (1, 2, 3) if broker != orders.leader())
     kafka.broker(follower).stop()
-    kafka.await_isr("orders", size=2)
+    orders.await_isr(size=2)
     with pytest.raises(EmbedKafkaError, match="not in sync"):
-        kafka.move_leader("orders", to=follower)
+        orders.move_leader(to=follower)
 
 
 def test_a_controller_is_elected_by_choice(kafka: EmbeddedKafka) -> None:
     for broker in (2, 3, 3, 1):
-        kafka.elect_controller(broker)
-        assert kafka.controller == broker
+        kafka.broker(broker).become_controller()
+        assert kafka.brokers.controller == broker
         kafka.topic(f"by-{broker}-{kafka.mark().number}", replication=3)
     kafka.broker(2).stop()
     with pytest.raises(EmbedKafkaError, match="broker 2 cannot be controller"):
-        kafka.elect_controller(2)
+        kafka.broker(2).become_controller()
 
 
 def test_a_topic_is_compacted_up_to_its_newest_record(kafka: EmbeddedKafka) -> None:
@@ -43,10 +43,10 @@ def test_a_topic_is_compacted_up_to_its_newest_record(kafka: EmbeddedKafka) -> N
     for value in ("1", "2", "3"):
         producer.produce("prices", value, "apple")
         assert producer.flush(30) == 0
-    kafka.compact("prices")
+    prices.compact()
     assert [message.text for message in prices.read()] == ["3"]
-    follower = next(broker for broker in (1, 2, 3) if broker != kafka.leader_of("prices"))
-    kafka.move_leader("prices", to=follower)
+    follower = next(broker for broker in (1, 2, 3) if broker != prices.leader())
+    prices.move_leader(to=follower)
     assert [message.text for message in prices.read()] == ["3"], "on every replica"
 
 
@@ -62,9 +62,9 @@ def test_a_topic_whose_replica_moves_is_not_compacted(monkeypatch: pytest.Monkey
             prices.send(value, key="apple")
         logs.move(log.topic_partition, other)
         with pytest.raises(EmbedKafkaError, match=f"prices-0 of broker 1 is moving to {other}"):
-            kafka.compact("prices")
+            prices.compact()
         logs.move(log.topic_partition, log.directory.parent)
-        kafka.compact("prices")
+        prices.compact()
         assert [message.text for message in prices.read()] == ["2"]
 
 
@@ -73,10 +73,10 @@ def test_young_records_are_left_alone(kafka: EmbeddedKafka) -> None:
     prices = kafka.topic("prices", config=config)
     for value in ("1", "2"):
         prices.send(value, key="apple")
-    kafka.compact("prices")
+    prices.compact()
     assert [message.text for message in prices.read()] == ["1", "2"]
     kafka.clock.advance(hours=2)
-    kafka.compact("prices")
+    prices.compact()
     assert [message.text for message in prices.read()] == ["2"]
 
 
@@ -84,8 +84,8 @@ def test_a_segment_is_rolled(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     for value in ("a", "b"):
         orders.send(value)
-        kafka.roll("orders")
-        kafka.roll("orders")  # an empty segment stays
+        orders.roll()
+        orders.roll()  # an empty segment stays
     for handle in kafka.brokers:
         (directory,) = handle._lifecycle.require_broker().spec.log_dirs
         names = sorted(path.stem for path in directory.glob("orders-0/*.log"))
@@ -99,11 +99,11 @@ def test_the_offsets_of_a_group_expire(kafka: EmbeddedKafka) -> None:
     partition = TopicPartition("orders", 0, 5)
     for client in (consumer, other):
         client.commit(offsets=[partition], asynchronous=False)
-    kafka.expire("readers")
+    kafka.group("readers").expire()
     assert consumer.committed([partition], timeout=30)[0].offset == -1001
     assert other.committed([partition], timeout=30)[0].offset == 5
     with pytest.raises(EmbedKafkaError, match="no such group"):
-        kafka.expire("readers")
+        kafka.group("readers").expire()
     consumer.close()
     other.close()
 
@@ -115,5 +115,5 @@ def test_the_offsets_of_members_do_not_expire(kafka: EmbeddedKafka) -> None:
     consumer.subscribe(["orders"])
     consumer.commit(message=consumer.poll(30), asynchronous=False)
     with pytest.raises(EmbedKafkaError, match="members still subscribe"):
-        kafka.expire("readers")
+        kafka.group("readers").expire()
     consumer.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka import BrokerHandle, ClusterClosed, EmbeddedKafka, EmbedKafkaError
+from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError, OwnedBroker
 from embedkafka.cluster.lifecycle.lifecycle import PREDECESSORS, BrokerState
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.api_keys import ApiKey
@@ -38,7 +38,7 @@ VERBS = {
 }
 
 
-def bring_to(handle: BrokerHandle, state: BrokerState) -> None:
+def bring_to(handle: OwnedBroker, state: BrokerState) -> None:
     for verb in {
         BrokerState.RUNNING: (),
         BrokerState.STOPPED: ("stop",),
@@ -93,7 +93,7 @@ def test_a_broker_comes_back_on_its_port_with_its_records(verb: str) -> None:
             _ = kafka.bootstrap_servers
         kafka.broker(1).start()
         assert kafka.bootstrap_servers == address
-        kafka.await_leader("orders", 1)
+        topic.await_leader(1)
         assert sorted(int(m.text) for m in topic.read()) == list(range(100))
         assert topic.send("more").offset >= 0
 
@@ -161,12 +161,12 @@ def test_a_kill_leaves_no_clean_shutdown_mark_and_no_thread() -> None:
 def test_a_killed_broker_finds_its_log_as_it_was_and_catches_up(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic("orders", replication=3)
     topic.send_many(map(str, range(1000)))
-    dead = kafka.broker(kafka.describe_partition("orders").replicas[-1])
+    dead = kafka.broker(topic.partition().replicas[-1])
     dead.kill()
-    kafka.await_isr("orders", 0, size=2)
+    topic.await_isr(0, size=2)
     topic.send_many(map(str, range(1000)))
     dead.start()
-    assert dead.id in kafka.await_isr("orders", 0, size=3)
+    assert dead.id in topic.await_isr(0, size=3)
     (view,) = [
         v
         for v in dead._lifecycle.require_broker().replicas.hosted.views()
@@ -184,14 +184,14 @@ def test_a_broker_is_restarted_in_good_order(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_broker_is_added_and_gets_replicas_of_new_topics(kafka: EmbeddedKafka) -> None:
-    handle = kafka.add_broker()
+    handle = kafka.brokers.add()
     assert handle.id == 4
-    kafka.topic("wide", partitions=4, replication=4)
+    wide = kafka.topic("wide", partitions=4, replication=4)
     kafka.await_no_under_replicated()
-    assert {kafka.leader_of("wide", partition) for partition in range(4)} == {1, 2, 3, 4}
-    kafka.remove_broker(4)
+    assert {wide.leader(partition) for partition in range(4)} == {1, 2, 3, 4}
+    kafka.broker(4).remove()
     assert [handle.id for handle in kafka.brokers] == [1, 2, 3]
-    assert {kafka.leader_of("wide", partition) for partition in range(4)} == {1, 2, 3}
+    assert {wide.leader(partition) for partition in range(4)} == {1, 2, 3}
 
 
 def test_a_whole_cluster_comes_back_from_its_directory(tmp_path: Path) -> None:
@@ -201,13 +201,15 @@ def test_a_whole_cluster_comes_back_from_its_directory(tmp_path: Path) -> None:
             "orders", partitions=6, replication=3, config={"retention.ms": 123_456_789}
         )
         orders.send_many(map(str, range(600)))
-        leaders = [kafka.leader_of("orders", partition) for partition in range(6)]
-        epochs = [kafka.describe_partition("orders", p).leader_epoch for p in range(6)]
+        leaders = [orders.leader(partition) for partition in range(6)]
+        epochs = [orders.partition(p).leader_epoch for p in range(6)]
     with EmbeddedKafka(brokers=3, data_dir=tmp_path, topics={"orders": 6}) as kafka:
         assert kafka.cluster_id == first_id
         kafka.await_no_under_replicated()
-        assert [kafka.leader_of("orders", partition) for partition in range(6)] == leaders
-        again = [kafka.describe_partition("orders", p).leader_epoch for p in range(6)]
+        assert [
+            kafka.existing_topic("orders").leader(partition) for partition in range(6)
+        ] == leaders
+        again = [kafka.existing_topic("orders").partition(p).leader_epoch for p in range(6)]
         assert all(now >= before for now, before in zip(again, epochs, strict=True))
         orders = kafka.existing_topic("orders")
         assert sorted(int(message.text) for message in orders.read()) == list(range(600))
@@ -221,10 +223,10 @@ def test_a_broker_that_was_dead_at_the_end_catches_up_in_the_next_cluster(tmp_pa
         orders = kafka.topic("orders", replication=3)
         orders.send("all have it")
         kafka.broker(1).kill()
-        kafka.await_isr("orders", 0, size=2)
+        orders.await_isr(0, size=2)
         orders.send("two have it")
     with EmbeddedKafka(brokers=3, data_dir=tmp_path) as kafka:
-        assert kafka.leader_of("orders") != 1
+        assert kafka.existing_topic("orders").leader() != 1
         kafka.await_no_under_replicated()
         assert len(kafka.existing_topic("orders").read()) == 2
 
@@ -275,7 +277,7 @@ def test_notifications_of_changed_settings_do_not_pile_up(kafka: EmbeddedKafka) 
     eventually(lambda: len(zk.store.children(paths.CONFIG_CHANGES)) == 1, "the old ones are gone")
 
 
-def await_segment_bytes(handle: BrokerHandle, size: int) -> None:
+def await_segment_bytes(handle: OwnedBroker, size: int) -> None:
     config = handle._lifecycle.require_broker().config
     eventually(
         lambda: config.log_config("orders").segment_bytes == size, f"{handle} obeys the setting"

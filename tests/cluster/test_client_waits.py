@@ -53,20 +53,20 @@ def test_a_group_is_awaited_while_its_members_come_work_and_go(
 
     thread = start_thread("ek-test-member", work, failures)
     try:
-        cluster.await_group(group, members=1)
-        cluster.await_lag(group, topic=topic.name)
+        cluster.group(group).await_state(members=1)
+        cluster.group(group).await_lag(topic=topic.name)
         assert steps == ["commit"]
-        cluster.await_lag(group, 0)
+        cluster.group(group).await_lag(0)
         steps.append("leave")
-        cluster.await_group(group, state="Empty")
-        cluster.await_group(group, members=0)
+        cluster.group(group).await_state(state="Empty")
+        cluster.group(group).await_state(members=0)
     finally:
         steps.append("leave")
         end_thread(thread, failures)
     failures.check()
     topic.send("one more", partition=1)
     with pytest.raises(AwaitTimeout, match=rf"1 behind: {topic.name}-1 1"):
-        cluster.await_lag(group, timeout_s=0.2)
+        cluster.group(group).await_lag(timeout_s=0.2)
 
 
 def test_offsets_are_awaited_from_before_the_topic_is_there(cluster: EmbeddedKafka) -> None:
@@ -80,20 +80,21 @@ def test_offsets_are_awaited_from_before_the_topic_is_there(cluster: EmbeddedKaf
         producer.flush(30)
 
     thread = start_thread("ek-test-writer", write, failures)
-    cluster.await_offsets("later", {0: 2})
-    cluster.await_offsets("later", 3)
+    later = cluster.existing_topic("later", timeout_s=30)
+    later.await_offsets({0: 2})
+    later.await_offsets(3)
     end_thread(thread, failures)
     failures.check()
     with pytest.raises(AwaitTimeout, match=r"ends \{0: 2, 1: 1\} of later"):
-        cluster.await_offsets("later", {1: 2}, timeout_s=0.2)
+        later.await_offsets({1: 2}, timeout_s=0.2)
 
 
 def test_what_never_comes_is_described(cluster: EmbeddedKafka) -> None:
     with pytest.raises(AwaitTimeout, match=r"absent to be Stable with 2 members; .*Dead with 0"):
-        cluster.await_group("absent", members=2, timeout_s=0.2)
+        cluster.group("absent").await_state(members=2, timeout_s=0.2)
     with pytest.raises(AwaitTimeout, match="no committed offsets"):
-        cluster.await_lag("absent", timeout_s=0.2)
-    cluster.await_group("absent", state="Dead")
+        cluster.group("absent").await_lag(timeout_s=0.2)
+    cluster.group("absent").await_state(state="Dead")
 
 
 def test_records_that_are_there_are_seen_in_no_time(cluster: EmbeddedKafka) -> None:
@@ -106,11 +107,11 @@ def test_records_that_are_there_are_seen_in_no_time(cluster: EmbeddedKafka) -> N
 
 def test_mistakes_are_refused_at_once(cluster: EmbeddedKafka) -> None:
     with pytest.raises(InvalidArgument, match="did you mean Stable"):
-        cluster.await_group("billing", state="stable")
+        cluster.group("billing").await_state(state="stable")
     with pytest.raises(InvalidArgument, match="lag must be a whole number"):
-        cluster.await_lag("billing", -1)
+        cluster.group("billing").await_lag(-1)
     with pytest.raises(InvalidArgument, match="must name a partition"):
-        cluster.await_offsets("orders", {})
+        cluster.topic().await_offsets({})
 
 
 class FailingQuery:
@@ -142,7 +143,7 @@ def test_a_wait_ends_when_the_query_fails_but_not_without_its_last_record(
     queries = [FailingQuery("first run", topic)]
     monkeypatch.setattr(failed_queries, "_known_queries", lambda: queries)
     assert [record.text for record in topic.wait_for(1)] == ["first run"]
-    for wait in (lambda: topic.wait_for(9), lambda: cluster.await_offsets(topic.name, 9)):
+    for wait in (lambda: topic.wait_for(9), lambda: topic.await_offsets(9)):
         queries[:] = [FailingQuery("next run", topic)]
         with pytest.raises(QueryFailed, match="the query pricing has failed: no such sku"):
             wait()

@@ -56,7 +56,7 @@ def test_a_long_compaction_holds_up_no_in_sync_set(monkeypatch: pytest.MonkeyPat
         try:
             assert begun.wait(60)
             assert not cleaners.isdisjoint(own_threads.names())
-            kafka.partition({1}, {2}, zookeeper={1, 2})  # the controller does not notice
-            kafka.await_isr(topic.name, 0, size=1)
+            kafka.brokers.partition({1}, {2}, zookeeper={1, 2})  # the controller does not notice
+            topic.await_isr(0, size=1)
         finally:
             may_end.set()

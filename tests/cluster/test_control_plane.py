@@ -103,7 +103,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 def ask(kafka: EmbeddedKafka, api: ApiKey, user: str = "", password: str = "") -> Any:  # Any: wire
     """The answer of the first broker's control plane."""
-    port = kafka._running_broker().bound.port(CONTROL_LISTENER)
+    port = kafka._reach.running_broker().bound.port(CONTROL_LISTENER)
     login = (lambda host: plain_login(user, password)) if user else None
     client = BrokerClient("127.0.0.1", port, SystemClock(), "a-stranger", new_login=login)
     try:
@@ -197,7 +197,7 @@ def test_a_full_data_plane_delays_no_failover(monkeypatch: pytest.MonkeyPatch) -
         clients.callback(go_on.set)
         names = {each.name for each in threading.enumerate()}
         assert {f"ek-b{each.id}-control-handler-0" for each in kafka.brokers} <= names
-        leader = kafka.leader_of("orders")
+        leader = kafka.existing_topic("orders").leader()
         full = [each for each in kafka.brokers if each.id != leader]
         for broker in full:
             for _ in range(3):  # one at the handler, one in the queue, one before it
@@ -207,4 +207,4 @@ def test_a_full_data_plane_delays_no_failover(monkeypatch: pytest.MonkeyPatch) -
         for _ in full:
             assert busy.acquire(timeout=30)
         kafka.broker(leader).kill()
-        assert kafka.await_leader("orders") != leader
+        assert kafka.existing_topic("orders").await_leader() != leader

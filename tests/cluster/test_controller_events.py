@@ -21,7 +21,7 @@ def creation(kafka: EmbeddedKafka, topic: str) -> ControllerEvent:
     mark = kafka.mark()
     kafka.topic(topic, replication=2)
     (created,) = kafka.controller_events("TopicChange", since=mark)
-    assert created.controller == kafka.controller
+    assert created.controller == kafka.brokers.controller
     return created
 
 
@@ -43,25 +43,25 @@ def test_the_creation_of_a_topic_is_one_event_and_the_answers_of_brokers(
 
 
 def test_a_broker_that_dies_changes_the_brokers(kafka: EmbeddedKafka) -> None:
-    assert kafka.controller is not None
+    assert kafka.brokers.controller is not None
     mark = kafka.mark()
-    kafka.broker(3 - kafka.controller).restart()
+    kafka.broker(3 - kafka.brokers.controller).restart()
 
     def changes() -> list[ControllerEvent]:
         return kafka.controller_events("BrokerChange", since=mark)
 
     assert len(eventually(changes, "brokers have come or gone")) >= 1
     shutdown = kafka.controller_events("ControlledShutdown", since=mark)[0]
-    assert shutdown.about == f"broker {3 - kafka.controller}"
+    assert shutdown.about == f"broker {3 - kafka.brokers.controller}"
     assert shutdown.started_ms < changes()[0].started_ms
 
 
 def test_candidates_have_events_too(kafka: EmbeddedKafka) -> None:
-    assert kafka.controller is not None
-    other = 3 - kafka.controller
+    assert kafka.brokers.controller is not None
+    other = 3 - kafka.brokers.controller
     created = creation(kafka, "last")
     mark = kafka.mark()
-    kafka.elect_controller(other)
+    kafka.broker(other).become_controller()
     taken = kafka.controller_events("TakeControl", since=mark)
     assert [(event.controller, event.state) for event in taken] == [(other, "ControllerChange")]
     assert taken[0].controller_epoch == created.controller_epoch + 1

@@ -36,10 +36,10 @@ def awaited(kafka: EmbeddedKafka, holds: Callable[[Metrics], bool]) -> Metrics:
 def test_the_creation_of_a_topic_is_timed_and_so_are_its_requests(kafka: EmbeddedKafka) -> None:
     before = kafka.metrics()
     kafka.topic("orders", replication=3)
-    other = 1 + kafka.controller % 3
+    other = 1 + kafka.brokers.controller % 3
 
     def grown(after: Metrics, name: str, **labels: object) -> float:
-        labels = {"broker": kafka.controller, **labels}
+        labels = {"broker": kafka.brokers.controller, **labels}
         return after.total(name, **labels) - before.total(name, **labels)
 
     after = awaited(
@@ -52,18 +52,18 @@ def test_the_creation_of_a_topic_is_timed_and_so_are_its_requests(kafka: Embedde
     assert grown(after, "RequestRateAndQueueTimeMs.Count", broker_id=other) >= 2
     assert grown(after, "RequestRateAndQueueTimeMs", broker_id=other) >= 0
     assert after.total("TopicChangeRateAndTimeMs.Count", broker=other) == 0
-    assert after.total("ControllerState", broker=kafka.controller) in range(18)
+    assert after.total("ControllerState", broker=kafka.brokers.controller) in range(18)
     settled = awaited(kafka, lambda now: now.total("EventQueueSize") == 0)
     assert settled.total("TotalQueueSize") == settled.total("QueueSize") == 0
 
 
 def test_a_deletion_that_waits_for_a_broker_is_counted(kafka: EmbeddedKafka) -> None:
-    assert kafka.controller is not None
+    assert kafka.brokers.controller is not None
     kafka.topic("doomed", partitions=2, replication=3)
-    silent = 1 + kafka.controller % 3
+    silent = 1 + kafka.brokers.controller % 3
     request = DeleteTopicsRequest(topics=[], topic_names=["doomed"], timeout_ms=60_000)
-    with closing(connect(kafka, kafka.controller)) as raw:
-        with kafka.faults.stall_link(kafka.controller, silent):
+    with closing(connect(kafka, kafka.brokers.controller)) as raw:
+        with kafka.faults.stall_link(kafka.brokers.controller, silent):
             sent = raw.send(request, 5)
             held = awaited(
                 kafka,
@@ -76,27 +76,27 @@ def test_a_deletion_that_waits_for_a_broker_is_counted(kafka: EmbeddedKafka) -> 
             )
             assert held.total("TopicsIneligibleToDeleteCount") == 0
             assert held.total("ReplicasIneligibleToDeleteCount") == 0
-            assert held.total("TotalQueueSize", broker=kafka.controller) > 0
+            assert held.total("TotalQueueSize", broker=kafka.brokers.controller) > 0
         raw.receive(request, 5, sent)
     assert kafka.metrics().total("TopicsToDeleteCount") == 0
 
 
 def test_metrics_are_there_while_a_controller_does_not_reach_zookeeper() -> None:
     with EmbeddedKafka(brokers=2) as kafka:
-        lost = kafka.controller
+        lost = kafka.brokers.controller
         kafka.broker(lost).pause()
         assert kafka.metrics().total("ActiveBrokerCount") == 2
         awaited(kafka, lambda now: now.total("ActiveControllerCount", broker=3 - lost) == 1)
         kafka.broker(lost).resume()
-        kafka.partition({lost}, {3 - lost}, zookeeper={3 - lost})
+        kafka.brokers.partition({lost}, {3 - lost}, zookeeper={3 - lost})
         metrics = kafka.metrics()
         assert metrics.total("ActiveControllerCount") == 1
         assert "activecontrollercount" in metrics.prometheus()
 
 
 def test_what_waits_is_counted_by_purgatory(kafka: EmbeddedKafka) -> None:
-    kafka.topic("slow", replication=3)
-    leader = kafka.leader_of("slow")
+    slow = kafka.topic("slow", replication=3)
+    leader = slow.leader()
     producer = make_producer(kafka, **{"request.timeout.ms": 60_000})
     with kafka.faults.cut_link(1 + leader % 3, leader):
         producer.produce("slow", b"a")

@@ -172,7 +172,7 @@ def test_a_change_is_kept_though_nobody_closed_the_cluster(tmp_path: Path) -> No
         admin.delete_topics(["orders"])["orders"].result(PATIENCE_S)
         witness.create_topic(kafka, "orders", partitions=3)
     with EmbeddedKafka(data_dir=tmp_path) as kafka:
-        assert kafka.describe_partition("orders", 2).leader == 1
+        assert kafka.existing_topic("orders").partition(2).leader == 1
 
 
 # -- one cluster at a time

@@ -121,7 +121,7 @@ def test_a_topic_keeps_its_decoder_until_another_one_is_named(kafka: EmbeddedKaf
     assert kafka.existing_topic("orders").read()[0].decoded()["id"] == 1
     assert kafka.existing_topic("orders", decode=len).read()[0].decoded() == 8
     assert "value 8\n" in kafka.report()
-    kafka.delete_topic("orders")
+    kafka.existing_topic("orders").delete()
     assert kafka.topic("orders").decode is None
 
 

@@ -33,7 +33,7 @@ PRIVATELY = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--moun
 
 def await_state(kafka: EmbeddedKafka, broker_id: int, state: BrokerState) -> None:
     handle = kafka.broker(broker_id)
-    kafka._await(
+    kafka._reach.await_state(
         f"broker {broker_id} to be {state.value}",
         lambda: None if handle.state is state else handle.state.value,
     )
@@ -43,13 +43,13 @@ def await_state(kafka: EmbeddedKafka, broker_id: int, state: BrokerState) -> Non
 def test_a_broker_whose_only_disk_fails_dies_and_comes_back_when_it_is_healed(
     kafka: EmbeddedKafka, fault: str
 ) -> None:
-    kafka.topic("orders", partitions=3, replication=3)
+    orders = kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(30)
         getattr(kafka.faults.disk(2), fault)()
         await_state(kafka, 2, BrokerState.KILLED)
         for partition in range(3):
-            assert kafka.await_leader("orders", partition) != 2
+            assert orders.await_leader(partition) != 2
         sender.await_acks(30)
         kafka.faults.disk(2).heal()
         kafka.broker(2).start()
@@ -61,21 +61,21 @@ def test_a_broker_whose_only_disk_fails_dies_and_comes_back_when_it_is_healed(
 
 def test_a_broker_with_another_directory_goes_on_with_what_is_there() -> None:
     with EmbeddedKafka(brokers=3, log_dirs=2) as kafka:
-        kafka.topic("orders", partitions=6, replication=3)
+        orders = kafka.topic("orders", partitions=6, replication=3)
         with sending(kafka, "orders", partitions=6) as sender:
             sender.await_acks(60)
             kafka.faults.disk(1).fail(directory=2)
             lost = [log.topic_partition.partition for log in logs_in(kafka, 1, directory=2)]
             assert lost
             for partition in lost:
-                assert 1 not in kafka.await_isr("orders", partition, size=2)
-                assert kafka.await_leader("orders", partition) != 1
-                told = kafka.explain("orders", partition)
+                assert 1 not in orders.await_isr(partition, size=2)
+                assert orders.await_leader(partition) != 1
+                told = orders.explain(partition)
                 assert "Broker 1 is out of sync: its log directory has failed." in told
             kept = set(range(6)) - set(lost)
             assert kept
             for partition in kept:
-                assert 1 in kafka.describe_partition("orders", partition).isr
+                assert 1 in orders.partition(partition).isr
             sender.await_acks(60)
             kafka.faults.disk(1).heal()
             kafka.broker(1).restart()
@@ -161,7 +161,7 @@ def test_a_partition_that_finds_no_descriptor_is_opened_later() -> None:
                 "the controller knows that broker 2 cannot open it",
             )
         disk.heal()
-        assert kafka.await_leader("late") == 2
+        assert kafka.existing_topic("late").await_leader() == 2
         kafka.existing_topic("late").send("x")
         assert kafka.broker(2).has_all_disks
 

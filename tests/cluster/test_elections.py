@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from embedkafka import BrokerHandle, EmbeddedKafka, TopicSpec
+from embedkafka import EmbeddedKafka, OwnedBroker, TopicSpec
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import MetadataRequest
@@ -20,14 +20,14 @@ from tests.wire.clients import eventually
 def kafka() -> Iterator[EmbeddedKafka]:
     """A cluster whose topic has lost its preferred leader for a moment."""
     with EmbeddedKafka(brokers=3, topics={"orders": TopicSpec(replication=3)}) as kafka:
-        preferred = kafka.leader_of("orders")
+        preferred = kafka.existing_topic("orders").leader()
         kafka.broker(preferred).restart()
-        kafka.await_isr("orders", size=3)
-        assert kafka.leader_of("orders") != preferred
+        kafka.existing_topic("orders").await_isr(size=3)
+        assert kafka.existing_topic("orders").leader() != preferred
         yield kafka
 
 
-def connect(handle: BrokerHandle) -> BrokerClient:
+def connect(handle: OwnedBroker) -> BrokerClient:
     return BrokerClient(*parse_address(handle.address), SystemClock(), "test")
 
 
@@ -51,7 +51,9 @@ def test_who_asks_for_an_election_finds_its_leader_next(
     kafka: EmbeddedKafka, is_asked_controller: bool
 ) -> None:
     asked = next(
-        each for each in kafka.brokers if (each.id == kafka.controller) is is_asked_controller
+        each
+        for each in kafka.brokers
+        if (each.id == kafka.brokers.controller) is is_asked_controller
     )
     client = connect(asked)
     with (
@@ -72,7 +74,7 @@ def test_who_asks_for_an_election_finds_its_leader_next(
 
 
 def test_an_election_that_its_broker_does_not_hear_of_times_out(kafka: EmbeddedKafka) -> None:
-    asked = kafka.broker(kafka.controller)
+    asked = kafka.broker(kafka.brokers.controller)
     client = connect(asked)
     with kafka.faults.disconnect("UPDATE_METADATA", broker=asked.id, topic="orders", times=None):
         assert elect(client, timeout_ms=50) == ErrorCode.REQUEST_TIMED_OUT

@@ -39,11 +39,13 @@ def copied(kafka: EmbeddedKafka) -> EmbeddedKafka:
 
 
 def transaction_coordinator(kafka: EmbeddedKafka, name: str = "copier") -> int:
-    return kafka.leader_of("__transaction_state", coordinator_partition(name, STATE_PARTITIONS))
+    return kafka.existing_topic("__transaction_state").leader(
+        coordinator_partition(name, STATE_PARTITIONS)
+    )
 
 
 def sink_leader(kafka: EmbeddedKafka) -> int:
-    return kafka.leader_of("sink", 0)
+    return kafka.existing_topic("sink").leader(0)
 
 
 def connect(kafka: EmbeddedKafka, broker: int) -> RawClient:
@@ -56,7 +58,7 @@ def group_away_from(kafka: EmbeddedKafka, broker: int) -> str:
     for number in range(100):
         group = f"copiers-{number}"
         partition = coordinator_partition(group, STATE_PARTITIONS)
-        if kafka.leader_of("__consumer_offsets", partition) != broker:
+        if kafka.existing_topic("__consumer_offsets").leader(partition) != broker:
             return group
     raise AssertionError(f"broker {broker} coordinates every group")
 
@@ -104,17 +106,17 @@ def test_a_coordinator_that_is_cut_off_is_replaced(copied: EmbeddedKafka) -> Non
     group = group_away_from(copied, alone)
     with copying(copied, "source", "sink", group=group, size=3) as copier:
         copier.await_commits(5)
-        copied.partition({alone}, {1, 2, 3} - {alone})
+        copied.brokers.partition({alone}, {1, 2, 3} - {alone})
         copier.await_commits(5)
-        copied.heal()
+        copied.brokers.heal()
         copied.await_no_under_replicated()
         assert_copied_once(copied)
 
 
 def test_a_leader_reaches_the_coordinator_after_a_long_silence(kafka: EmbeddedKafka) -> None:
     """The hour also aborts the first transaction at some point, so each round uses another id."""
-    kafka.topic("source", replication=1)
-    leader = kafka.leader_of("source")
+    source = kafka.topic("source", replication=1)
+    leader = source.leader()
     warm = make_producer(kafka, **{"transactional.id": "warm-up"})
     warm.init_transactions(30)
     coordinator = next(broker.id for broker in kafka.brokers if broker.id != leader)
@@ -163,7 +165,7 @@ def restore(kafka: EmbeddedKafka) -> None:
 def kill_and_start(kafka: EmbeddedKafka) -> None:
     kafka.broker(1).kill()
     kafka.broker(1).start()
-    kafka.await_leader("sink")
+    kafka.existing_topic("sink").await_leader()
 
 
 @pytest.mark.parametrize("begin_again", [restore, kill_and_start])
@@ -190,7 +192,7 @@ def test_a_coordinator_that_knows_no_partitions_yet_keeps_a_commit(
 
 
 def test_a_topic_that_is_deleted_during_a_commit_does_not_hold_it_up(kafka: EmbeddedKafka) -> None:
-    kafka.topic("sink", replication=3)
+    sink = kafka.topic("sink", replication=3)
     kept = kafka.topic("kept", replication=3)
     producer = make_producer(kafka, **{"transactional.id": "copier"})
     producer.init_transactions(30)
@@ -202,7 +204,7 @@ def test_a_topic_that_is_deleted_during_a_commit_does_not_hold_it_up(kafka: Embe
         producer.produce("kept", b"kept", partition=0)
         producer.commit_transaction(30)
         refusing.await_hits()
-        kafka.delete_topic("sink")
+        sink.delete()
     assert [message.text for message in kept.wait_for(1, timeout_s=30)] == ["kept"]
     # The transactional id is free only once the commit is complete.
     make_producer(kafka, **{"transactional.id": "copier"}).init_transactions(30)
@@ -263,7 +265,7 @@ def test_java_clients_copy_each_record_once_though_every_broker_dies(
 
 
 def test_any_replica_describes_the_producers_of_a_partition(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=2)
+    orders = kafka.topic("orders", replication=2)
     producer = make_producer(kafka, **{"transactional.id": "t"})
     producer.init_transactions(20)
     producer.begin_transaction()
@@ -275,7 +277,7 @@ def test_any_replica_describes_the_producers_of_a_partition(kafka: EmbeddedKafka
         with connect(kafka, broker) as client:
             answer = client.call(DescribeProducersRequest(topics=[asked]), 0)
         (found[broker],) = answer.topics[0].partitions
-    replicas = kafka.describe_partition("orders").replicas
+    replicas = orders.partition().replicas
     for broker, partition in found.items():
         if broker in replicas:
             assert partition.error_code == ErrorCode.NONE

@@ -20,15 +20,15 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 def test_a_slow_replica_holds_the_high_watermark_and_a_request(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3)
+    orders = kafka.topic("orders", replication=3)
     await_first_fetches(kafka, "orders")
-    leader = kafka.leader_of("orders")
+    leader = orders.leader()
     slow = min({1, 2, 3} - {leader})
     producer = make_producer(kafka, **{"client.id": "shop"})
     with kafka.faults.cut_link(slow, leader):
         producer.produce("orders", b"a")
         eventually(lambda: [one for one in kafka.waiting() if one.api == "PRODUCE"], "a wait")
-        explained = kafka.explain("orders")
+        explained = orders.explain()
     assert explained.startswith(f"Broker {leader} leads orders-0 since epoch 0: controller ")
     assert " elected it when the partition was created. In sync: " in explained
     assert re.search(
@@ -37,47 +37,51 @@ def test_a_slow_replica_holds_the_high_watermark_and_a_request(kafka: EmbeddedKa
         explained,
     )
     assert producer.flush(30) == 0
-    assert kafka.explain("orders").endswith("All is committed and stable, up to 1.")
+    assert orders.explain().endswith("All is committed and stable, up to 1.")
 
 
 def test_a_replica_that_lags_is_told_with_its_position(kafka: EmbeddedKafka) -> None:
-    kafka.topic("late", replication=2)
-    leader = kafka.leader_of("late")
-    slow = next(each for each in kafka.describe_partition("late").replicas if each != leader)
+    late = kafka.topic("late", replication=2)
+    leader = late.leader()
+    slow = next(each for each in late.partition().replicas if each != leader)
     kafka.broker(slow).stop()
-    kafka.await_isr("late", size=1)
+    late.await_isr(size=1)
     kafka.existing_topic("late").send("a")
     with kafka.faults.cut_link(slow, leader):
         kafka.broker(slow).start()
-        explained = kafka.explain("late")
+        explained = late.explain()
     assert f"In sync: {leader}. Broker {slow} is out of sync: has not fetched yet" in explained
-    kafka.await_isr("late", size=2)
+    late.await_isr(size=2)
 
 
 def test_a_reassignment_is_told_until_it_ends(kafka: EmbeddedKafka) -> None:
     kafka.topic("moved", replication=1).send("a")
-    old = kafka.leader_of("moved")
+    old = kafka.existing_topic("moved").leader()
     new = 1 + old % 3
-    kafka.elect_controller(6 - old - new)
+    kafka.broker(6 - old - new).become_controller()
     with kafka.faults.cut_link(new, old):
         reassign(kafka, "moved", [new])
         explained = eventually(
-            lambda: [text for text in [kafka.explain("moved")] if "delayed" in text],
+            lambda: [
+                text for text in [kafka.existing_topic("moved").explain()] if "delayed" in text
+            ],
             "the new replica cannot fetch",
         )[0]
         assert (
             f"Broker {new} is out of sync: has not fetched yet; its fetcher is delayed. A "
             f"reassignment adds broker {new} and removes broker {old}." in explained
         )
-    eventually(lambda: "reassignment adds" not in kafka.explain("moved"), "it has ended")
+    eventually(
+        lambda: "reassignment adds" not in kafka.existing_topic("moved").explain(), "it has ended"
+    )
 
 
 def test_a_paused_broker_is_told_before_anyone_notices(kafka: EmbeddedKafka) -> None:
-    kafka.topic("still", replication=3)
-    leader = kafka.leader_of("still")
+    still = kafka.topic("still", replication=3)
+    leader = still.leader()
     paused = 1 + leader % 3
     kafka.broker(paused).pause()
-    assert f". Broker {paused} is paused" in kafka.explain("still")
+    assert f". Broker {paused} is paused" in still.explain()
     kafka.broker(paused).resume()
 
 
@@ -87,72 +91,74 @@ def test_brokers_that_are_cut_off_from_zookeeper_are_described(config: dict[str,
     with EmbeddedKafka(brokers=3, topics=topics) as kafka:
         for broker in kafka._require_brokers().live():
             broker.config.forget_topic("orders")
-        kafka.partition({1, 2, 3}, zookeeper=set())
-        assert "leads orders-0" in kafka.explain("orders")
+        kafka.brokers.partition({1, 2, 3}, zookeeper=set())
+        assert "leads orders-0" in kafka.existing_topic("orders").explain()
         assert "orders-0" in kafka.report()
-        kafka.heal()
+        kafka.brokers.heal()
 
 
 def test_a_transaction_holds_the_stable_offset(kafka: EmbeddedKafka) -> None:
-    kafka.topic("paid", replication=3)
+    paid = kafka.topic("paid", replication=3)
     producer = make_producer(kafka, **{"transactional.id": "payments"})
     producer.init_transactions(30)
     producer.begin_transaction()
     send(producer, "paid", b"a")
-    explained = kafka.explain("paid")
+    explained = paid.explain()
     assert "paid-0 is stable up to 0 of 1: held by transaction payments, open for" in explained
     with kafka.faults.error("WRITE_TXN_MARKERS", "NOT_LEADER_OR_FOLLOWER", times=None):
         producer.commit_transaction(30)
-        explained = kafka.explain("paid")
+        explained = paid.explain()
         assert "held by transaction payments, whose markers are being written" in explained
-    eventually(lambda: kafka.explain("paid").endswith("up to 2."), "the marker is written")
+    eventually(lambda: paid.explain().endswith("up to 2."), "the marker is written")
 
 
 def test_a_failover_is_told_with_its_reason_and_who_is_missing() -> None:
     topics = {"orders": TopicSpec(replication=2, config={"min.insync.replicas": 2})}
     with EmbeddedKafka(brokers=2, topics=topics) as kafka:
-        lost = kafka.leader_of("orders")
+        lost = kafka.existing_topic("orders").leader()
         left = 3 - lost
-        kafka.elect_controller(left)
+        kafka.broker(left).become_controller()
         kafka.broker(lost).kill()
-        assert kafka.await_leader("orders") == left
-        kafka.await_isr("orders", size=1)
+        assert kafka.existing_topic("orders").await_leader() == left
+        kafka.existing_topic("orders").await_isr(size=1)
         send(make_producer(kafka, acks=1, **{"enable.idempotence": False}), "orders", b"a")
-        assert kafka.explain("orders") == (
+        assert kafka.existing_topic("orders").explain() == (
             f"Broker {left} leads orders-0 since epoch 1: controller {left} elected it when broker "
             f"{lost} was lost. In sync: {left}. Broker {lost} is killed, and out of sync since "
             "epoch 1. Writes with acks=all are refused until 2 replicas are in sync. orders-0 is "
             "committed up to 0 of 1: held by min.insync.replicas: 1 of 2 are in sync."
         )
         kafka.broker(lost).start()
-        kafka.await_isr("orders", size=2)
+        kafka.existing_topic("orders").await_isr(size=2)
         mark = kafka.mark()
         kafka.broker(lost).kill()
-        kafka.await_isr("orders", size=1)
-        assert "since epoch 1, and now in epoch 2: controller" in kafka.explain("orders")
+        kafka.existing_topic("orders").await_isr(size=1)
+        assert (
+            "since epoch 1, and now in epoch 2: controller"
+            in kafka.existing_topic("orders").explain()
+        )
         changes = kafka.report().partition("state changes:\n")[2].partition("\ngroups")[0]
         assert "orders-0 OnlinePartition -> OfflinePartition" in changes
         assert "NewPartition" not in changes, "what killed nothing is shown"
         assert "state changes" not in kafka.report(since=mark), "a follower moved no partition"
         mark = kafka.mark()
         kafka.broker(lost).start()
-        kafka.await_isr("orders", size=2)
-        kafka.elect_controller(lost)
+        kafka.existing_topic("orders").await_isr(size=2)
+        kafka.broker(lost).become_controller()
         kafka.broker(left).kill()
-        kafka.await_leader("orders")
+        kafka.existing_topic("orders").await_leader()
         # No request since the mark names the topic.
         assert "state changes:\n  and 2 of orders" in kafka.report(since=mark)
         kafka.broker(left).start()
-        kafka.await_isr("orders", size=2)
-        kafka.elect_controller(left)
-        kafka.move_leader("orders", to=left)
+        kafka.existing_topic("orders").await_isr(size=2)
+        kafka.broker(left).become_controller()
+        kafka.existing_topic("orders").move_leader(to=left)
         kafka.broker(lost).kill()
-        kafka.await_isr("orders", size=1)
+        kafka.existing_topic("orders").await_isr(size=1)
         kafka.broker(left).kill()
-        assert kafka.explain("orders").startswith(
-            f"No broker leads orders-0 at the moment: ZooKeeper still names broker {left}, which "
-            f"is killed. In "
-        )
+        still = f"ZooKeeper still names broker {left}, which is killed. In "
+        explained = kafka.existing_topic("orders").explain()
+        assert explained.startswith(f"No broker leads orders-0 at the moment: {still}")
 
 
 STATUS = PartitionStatus(

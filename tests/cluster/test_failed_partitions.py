@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka import BrokerHandle, EmbeddedKafka
+from embedkafka import EmbeddedKafka, OwnedBroker
 from embedkafka.faults.network import Network
 from embedkafka.log.log import Log
 from embedkafka.runtime.failures import BackgroundFailure
@@ -35,7 +35,7 @@ def stumble(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(Log, "append_as_follower", append)
 
-    def begin(handle: BrokerHandle, topic: str) -> Any:
+    def begin(handle: OwnedBroker, topic: str) -> Any:
         for directory in handle._lifecycle.require_broker().logs.directories:
             bad.add((directory, topic))
         return bad
@@ -48,16 +48,16 @@ def test_one_bad_partition_leaves_producers_and_others_alone(
 ) -> None:
     for topic in ("bad", "good"):
         kafka.topic(topic, replication=3).send("before")
-    follower = kafka.describe_partition("bad").replicas[-1]
+    follower = kafka.existing_topic("bad").partition().replicas[-1]
     bad = stumble(kafka.broker(follower), "bad")
     producer = make_producer(kafka, **{"request.timeout.ms": 20_000, "socket.timeout.ms": 30_000})
 
     error, _ = send(producer, "bad", "after")
 
     assert error is None, "the follower should have left the ISR"
-    assert follower not in kafka.await_isr("bad", size=2)
+    assert follower not in kafka.existing_topic("bad").await_isr(size=2)
     assert send(producer, "good", "after")[0] is None
-    assert follower in kafka.describe_partition("good").isr
+    assert follower in kafka.existing_topic("good").partition().isr
     with pytest.raises(BackgroundFailure, match=rf"ek-b{follower}-fetcher.* following bad-0"):
         kafka.check()
     bad.clear()

@@ -26,13 +26,13 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
 
 
 def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", partitions=3, replication=3)
+    orders = kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(200)
-        dead = kafka.leader_of("orders", 0)
+        dead = orders.leader(0)
         kafka.broker(dead).kill()
         sender.await_acks(200)
-        kafka.await_isr("orders", 0, size=2)
+        orders.await_isr(0, size=2)
     assert sender.errors == []
     assert_nothing_lost(kafka, sender)
     kafka.broker(dead).start()
@@ -57,15 +57,15 @@ def test_killing_the_controller_moves_it_and_loses_nothing(kafka: EmbeddedKafka)
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(50)
-        first = kafka.controller
+        first = kafka.brokers.controller
         kafka.broker(first).kill()
-        second = kafka.await_controller()
+        second = kafka.brokers.await_controller()
         assert second != first
         sender.await_acks(50)
         kafka.topic("prices", partitions=3, replication=2)  # proves that the new controller works
         kafka.broker(first).start()
         kafka.await_no_under_replicated()
-        assert kafka.controller == second
+        assert kafka.brokers.controller == second
     assert sender.errors == []
     assert_nothing_lost(kafka, sender)
 
@@ -79,7 +79,7 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedK
     stop = broker.stop
 
     def look_then_stop(*, keep: bool = True) -> None:
-        led_at_end.extend(p for p in range(6) if kafka.leader_of("orders", p) == 2)
+        led_at_end.extend(p for p in range(6) if kafka.existing_topic("orders").leader(p) == 2)
         stop(keep=keep)
 
     broker.stop = look_then_stop
@@ -87,20 +87,20 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedK
         sender.await_acks(50)
         leaving.stop()
         assert led_at_end == []
-        assert {kafka.leader_of("orders", p) for p in range(6)} <= {1, 3}
+        assert {kafka.existing_topic("orders").leader(p) for p in range(6)} <= {1, 3}
         sender.await_acks(50)
     assert sender.errors == []
 
 
 def test_a_stopped_controller_hands_over_too(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", partitions=3, replication=3)
-    first = kafka.controller
+    orders = kafka.topic("orders", partitions=3, replication=3)
+    first = kafka.brokers.controller
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(10)
         kafka.broker(first).stop()
-        assert kafka.await_controller() != first
+        assert kafka.brokers.await_controller() != first
         for partition in range(3):
-            assert kafka.await_leader("orders", partition) != first
+            assert orders.await_leader(partition) != first
         sender.await_acks(10)
         kafka.broker(first).start()
         kafka.await_no_under_replicated()
@@ -108,19 +108,19 @@ def test_a_stopped_controller_hands_over_too(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_paused_leader_is_fenced_and_acknowledges_nothing(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3)
+    orders = kafka.topic("orders", replication=3)
     with sending(kafka, "orders") as sender:
         sender.await_acks(50)
-        paused = kafka.leader_of("orders")
-        epoch = kafka.describe_partition("orders").leader_epoch
+        paused = orders.leader()
+        epoch = orders.partition().leader_epoch
         kafka.broker(paused).pause()
-        kafka.await_isr("orders", 0, size=2)
-        assert kafka.await_leader("orders") != paused
+        orders.await_isr(0, size=2)
+        assert orders.await_leader() != paused
         sender.await_acks(50)
         kafka.broker(paused).resume()
         sender.await_acks(50)
-        kafka.await_isr("orders", 0, size=3)
-    status = kafka.describe_partition("orders")
+        orders.await_isr(0, size=3)
+    status = orders.partition()
     assert status.leader != paused
     assert status.leader_epoch > epoch
     assert sender.errors == []
@@ -129,95 +129,95 @@ def test_a_paused_leader_is_fenced_and_acknowledges_nothing(kafka: EmbeddedKafka
 
 def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka: EmbeddedKafka) -> None:
     """It still believes it leads, but acknowledges only what all in-sync replicas have."""
-    kafka.topic("orders", replication=3)
-    paused = kafka.broker(kafka.leader_of("orders"))
+    orders = kafka.topic("orders", replication=3)
+    paused = kafka.broker(orders.leader())
     stale = make_producer(kafka, **{"bootstrap.servers": paused.address})
     assert send(stale, "orders", "before")[0] is None
     paused.pause()
-    kafka.await_isr("orders", 0, size=2)
+    orders.await_isr(0, size=2)
     paused.resume()
     error, message = send(stale, "orders", "after")
     assert error is None
-    kafka.await_isr("orders", 0, size=3)
+    orders.await_isr(0, size=3)
     messages = kafka.existing_topic("orders").read()
     assert [(m.offset, m.text) for m in messages] == [(0, "before"), (message.offset(), "after")]
 
 
 def test_a_short_pause_goes_unnoticed(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3)
-    before = kafka.describe_partition("orders")
+    orders = kafka.topic("orders", replication=3)
+    before = orders.partition()
     kafka.broker(before.leader).pause()
     kafka.broker(before.leader).resume()
     assert send(make_producer(kafka), "orders", "x")[0] is None
-    assert kafka.describe_partition("orders").leader_epoch == before.leader_epoch
+    assert orders.partition().leader_epoch == before.leader_epoch
 
 
 def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
-    first = kafka.controller
+    first = kafka.brokers.controller
     kafka.broker(first).pause()
-    second = kafka.await_controller()
+    second = kafka.brokers.await_controller()
     assert second != first
     kafka.topic("prices", replication=2)
     kafka.broker(first).resume()
     kafka.await_no_under_replicated()
-    assert kafka.controller == second
+    assert kafka.brokers.controller == second
     deposed = kafka.broker(first)._lifecycle.require_broker().controller
     assert deposed is not None
     assert not deposed.is_active
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
-    leader, *others = kafka.describe_partition("orders").replicas
+    orders = kafka.topic("orders", replication=3, config={"min.insync.replicas": 2})
+    leader, *others = orders.partition().replicas
     producer = make_producer(kafka, **{"enable.idempotence": False, "retries": 0})
     for broker_id in others:
         kafka.broker(broker_id).kill()
-    kafka.await_isr("orders", 0, size=1)
+    orders.await_isr(0, size=1)
     error, _ = send(producer, "orders", "refused")
     assert error.code() == KafkaError.NOT_ENOUGH_REPLICAS
     lazy = make_producer(kafka, acks="1", **{"enable.idempotence": False})
     assert send(lazy, "orders", "taken")[0] is None
     kafka.broker(others[0]).start()
-    kafka.await_isr("orders", 0, size=2)
+    orders.await_isr(0, size=2)
     assert send(producer, "orders", "taken again")[0] is None
-    assert leader == kafka.leader_of("orders")
+    assert leader == orders.leader()
 
 
 def test_without_unclean_election_a_partition_waits_for_its_last_replica(
     kafka: EmbeddedKafka,
 ) -> None:
-    kafka.topic("orders", replication=2)
-    leader, follower = kafka.describe_partition("orders").replicas
+    orders = kafka.topic("orders", replication=2)
+    leader, follower = orders.partition().replicas
     topic = kafka.existing_topic("orders")
     topic.send("both have this")
     kafka.broker(follower).kill()
-    kafka.await_isr("orders", 0, size=1)
+    topic.await_isr(0, size=1)
     topic.send("only the leader has this")
     kafka.broker(leader).kill()
-    kafka.await_no_leader("orders")
+    topic.await_no_leader()
     kafka.broker(follower).start()
-    assert kafka.describe_partition("orders").leader is None
+    assert topic.partition().leader is None
     kafka.broker(leader).start()
-    assert kafka.await_leader("orders") == leader
+    assert topic.await_leader() == leader
     assert len(topic.read()) == 2
 
 
 def test_an_unclean_election_gives_up_records_to_go_on(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=2, config={"unclean.leader.election.enable": True})
-    leader, follower = kafka.describe_partition("orders").replicas
+    orders = kafka.topic("orders", replication=2, config={"unclean.leader.election.enable": True})
+    leader, follower = orders.partition().replicas
     topic = kafka.existing_topic("orders")
     topic.send("both have this")
     kafka.broker(follower).kill()
-    kafka.await_isr("orders", 0, size=1)
+    topic.await_isr(0, size=1)
     topic.send("only the leader has this")
     kafka.broker(leader).kill()
     kafka.broker(follower).start()
-    assert kafka.await_leader("orders") == follower
+    assert topic.await_leader() == follower
     # A new producer: an idempotent one would notice that its last record is missing.
     assert send(make_producer(kafka), "orders", "instead")[0] is None
     kafka.broker(leader).start()
-    kafka.await_isr("orders", 0, size=2)
+    topic.await_isr(0, size=2)
     assert [message.text for message in topic.read()] == ["both have this", "instead"]
 
 
@@ -227,8 +227,8 @@ def test_a_topic_with_a_dead_replica_can_be_deleted_and_made_again(kafka: Embedd
     dead = kafka.broker(2)
     directory = dead._lifecycle.require_broker().spec.log_dirs[0]
     dead.kill()
-    kafka.await_isr("orders", 0, size=2)
-    kafka.delete_topic("orders")
+    kafka.existing_topic("orders").await_isr(0, size=2)
+    kafka.existing_topic("orders").delete()
     assert any(directory.glob("orders-[0-9]"))
     topic = kafka.topic("orders", partitions=3, replication=2)
     dead.start()
@@ -244,12 +244,12 @@ def test_a_group_finds_its_offsets_again_when_its_coordinator_dies(kafka: Embedd
     consumer.subscribe(["orders"])
     taken = read(consumer, 4)
     consumer.commit(message=taken[-1], asynchronous=False)
-    coordinators = {kafka.leader_of("__consumer_offsets", p) for p in range(5)}
+    coordinators = {kafka.existing_topic("__consumer_offsets").leader(p) for p in range(5)}
     assert coordinators == {1, 2, 3}
     dead = coordinator_of(kafka, "readers")
     kafka.broker(dead).kill()
     consumer.close()
-    kafka.await_leader("__consumer_offsets", offsets_partition(kafka, "readers"))
+    kafka.existing_topic("__consumer_offsets").await_leader(offsets_partition(kafka, "readers"))
     successor = make_consumer(kafka)
     successor.subscribe(["orders"])
     assert [int(message.value()) for message in read(successor, 6)] == list(range(4, 10))
@@ -257,12 +257,12 @@ def test_a_group_finds_its_offsets_again_when_its_coordinator_dies(kafka: Embedd
 
 
 def test_a_consumer_goes_on_when_the_leader_it_reads_from_dies(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", partitions=3, replication=3)
+    orders = kafka.topic("orders", partitions=3, replication=3)
     consumer = make_consumer(kafka)
     consumer.assign([confluent_kafka.TopicPartition("orders", p, 0) for p in range(3)])
     with sending(kafka, "orders", partitions=3) as sender:
         seen = read(consumer, 30)
-        kafka.broker(kafka.leader_of("orders", 1)).kill()
+        kafka.broker(orders.leader(1)).kill()
         seen += read(consumer, 300)
     consumer.close()
     for partition in range(3):
@@ -274,12 +274,12 @@ def test_a_consumer_goes_on_when_the_leader_it_reads_from_dies(kafka: EmbeddedKa
 def test_kafkas_own_session_timeout_can_be_set() -> None:
     config = {"zookeeper.session.timeout.ms": 60_000}
     with EmbeddedKafka(brokers=2, config=config) as kafka:
-        kafka.topic("orders", replication=2)
-        dead = kafka.leader_of("orders")
+        orders = kafka.topic("orders", replication=2)
+        dead = orders.leader()
         kafka.broker(dead).kill()
-        assert kafka.leader_of("orders") == dead
+        assert orders.leader() == dead
         kafka.clock.advance(minutes=2)
-        assert kafka.await_leader("orders") != dead
+        assert orders.await_leader() != dead
 
 
 def read(
@@ -300,4 +300,4 @@ def offsets_partition(kafka: EmbeddedKafka, group: str) -> int:
 
 
 def coordinator_of(kafka: EmbeddedKafka, group: str) -> int:
-    return kafka.leader_of("__consumer_offsets", offsets_partition(kafka, group))
+    return kafka.existing_topic("__consumer_offsets").leader(offsets_partition(kafka, group))

@@ -24,7 +24,7 @@ def awaited(kafka: EmbeddedKafka, topic: str, broker: int, **expected: object) -
     def find() -> list[FollowerStatus]:
         return [
             one
-            for one in kafka.followers(topic)
+            for one in kafka.existing_topic(topic).followers()
             if one.broker == broker
             and all(getattr(one, name) == value for name, value in expected.items())
         ]
@@ -37,8 +37,8 @@ def test_a_follower_that_is_cut_off_lags_and_one_that_is_not_does_not(
 ) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send_many(["a", "b"])
-    leader = kafka.leader_of("orders")
-    lost, other = (each for each in kafka.describe_partition("orders").replicas if each != leader)
+    leader = orders.leader()
+    lost, other = (each for each in orders.partition().replicas if each != leader)
     for broker in (lost, other):
         at_end = awaited(kafka, "orders", broker, log_end_offset=2, state="fetching")
         assert (at_end.is_in_sync, at_end.lag, at_end.caught_up_ms) == (True, 0, 0)
@@ -74,7 +74,7 @@ def test_a_follower_that_is_cut_off_lags_and_one_that_is_not_does_not(
 def test_a_follower_that_hits_a_bug_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Exception, match="a bug"), EmbeddedKafka(brokers=2) as kafka:
         topic = kafka.topic("broken", replication=2)
-        leader = kafka.leader_of("broken")
+        leader = topic.leader()
 
         def fail(self: Partition, *arguments: Any, **named: Any) -> Any:
             raise RuntimeError("a bug")
@@ -90,16 +90,16 @@ def test_a_follower_that_hits_a_bug_has_failed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_partition_without_a_leader_has_no_followers() -> None:
     with EmbeddedKafka(brokers=2) as kafka:
-        kafka.topic("alone", replication=2)
-        leader = kafka.leader_of("alone")
+        alone = kafka.topic("alone", replication=2)
+        leader = alone.leader()
         kafka.broker(3 - leader).kill()
         gone = awaited(kafka, "alone", 3 - leader, state=None)
         assert gone.broker == 3 - leader
-        kafka.await_isr("alone", size=1)
+        alone.await_isr(size=1)
         kafka.broker(leader).pause()
-        assert kafka.followers("alone") == []
+        assert alone.followers() == []
         kafka.broker(leader).kill()
-        assert kafka.followers("alone") == []
+        assert alone.followers() == []
 
 
 def test_segments_are_counted(kafka: EmbeddedKafka) -> None:

@@ -100,7 +100,7 @@ def test_a_child_that_leaves_the_with_ends_nothing() -> None:
         lambda kafka: kafka.broker(1),
         lambda kafka: kafka.snapshot(),
         lambda kafka: kafka.reset(),
-        lambda kafka: kafka.await_leader("orders"),
+        lambda kafka: kafka.existing_topic("orders").await_leader(),
     ],
 )
 def test_a_childs_calls_say_where_the_cluster_is(forking: EmbeddedKafka, call: Any) -> None:

@@ -99,17 +99,17 @@ def test_topics_of_the_block_go_and_earlier_ones_stay(kafka: EmbeddedKafka) -> N
         kept.send("added")
     assert topics_of(kafka) == {"own", "kept"}
     assert [message.text for message in kept.read()] == ["added"]
-    kafka.delete_topic("kept")
+    kept.delete()
 
 
 def test_topics_that_the_cluster_was_made_with_are_empty_again(kafka: EmbeddedKafka) -> None:
     with kafka.isolated():
         kafka.existing_topic("own").send("x")
-        kafka.add_partitions("own", 3)
+        kafka.existing_topic("own").add_partitions(3)
     with kafka.isolated():
         assert kafka.existing_topic("own").read() == []
         assert len(AdminClient(client(kafka)).list_topics("own").topics["own"].partitions) == 2
-        kafka.delete_topic("own")
+        kafka.existing_topic("own").delete()
     kafka.existing_topic("own").send("y")
     with kafka.isolated():  # not empty at the beginning: it belongs to what came before
         kafka.existing_topic("own").send("z")
@@ -135,7 +135,7 @@ GONE: dict[str, Callable[[EmbeddedKafka, int], object]] = {
     "runs": lambda kafka, added: None,
     "is killed": lambda kafka, added: kafka.broker(added).kill(),
     "is paused": lambda kafka, added: kafka.broker(added).pause(),
-    "is removed": lambda kafka, added: kafka.remove_broker(added),
+    "is removed": lambda kafka, added: kafka.broker(added).remove(),
 }
 """What may have become of a broker that a block has added."""
 
@@ -154,7 +154,7 @@ def test_an_open_transaction_of_a_broken_cluster_is_aborted(kafka: EmbeddedKafka
     kept = kafka.topic("kept", replication=3)
     with kafka.isolated():
         producer = open_transaction(kafka, "txn", "kept")
-        BROKEN[way](kafka, kafka.leader_of("kept"))
+        BROKEN[way](kafka, kept.leader())
     del producer
     kept.send("after")
     assert [message.text for message in kept.read()] == ["after"]
@@ -164,8 +164,8 @@ def test_an_open_transaction_of_a_broken_cluster_is_aborted(kafka: EmbeddedKafka
 def test_a_committed_transaction_of_a_broken_cluster_stays(kafka: EmbeddedKafka) -> None:
     """Its markers have not arrived when the block ends."""
     kept = kafka.topic("kept")
-    leader = kafka.leader_of("kept")
-    kafka.elect_controller(leader % 3 + 1)
+    leader = kept.leader()
+    kafka.broker(leader % 3 + 1).become_controller()
     with kafka.isolated():
         names = (f"txn-{number}" for number in itertools.count())
         name = next(each for each in names if txn_coordinator(kafka, each) != leader)
@@ -182,10 +182,10 @@ def test_a_committed_transaction_of_a_broken_cluster_stays(kafka: EmbeddedKafka)
 
 def txn_coordinator(kafka: EmbeddedKafka, transactional_id: str) -> int:
     topic = "__transaction_state"
-    if not kafka._has_topic(topic):
+    if not kafka._reach.has_topic(topic):
         open_transaction(kafka, "first", "kept").abort_transaction(20)
-    count = kafka._state.partition_count(topic)
-    return kafka.leader_of(topic, coordinator_partition(transactional_id, count))
+    count = len(kafka._state.partitions_of(topic))
+    return kafka.existing_topic(topic).leader(coordinator_partition(transactional_id, count))
 
 
 @pytest.mark.parametrize("how", GONE)
@@ -194,7 +194,7 @@ def test_an_open_transaction_is_aborted_though_its_coordinator_goes(how: str) ->
     with EmbeddedKafka() as kafka:
         kept = kafka.topic("kept")
         with kafka.isolated():
-            kafka.add_broker()
+            kafka.brokers.add()
             producers = [open_transaction(kafka, f"txn-{n}", "kept") for n in range(6)]
             GONE[how](kafka, 2)
         del producers
@@ -212,7 +212,7 @@ def test_groups_are_found_though_their_coordinator_has_just_started() -> None:
         with kafka.isolated():
             commit(kafka, "during", "kept")
             kafka.broker(1).restart()
-        kafka._await("the coordinators", kafka._state.led(["__consumer_offsets"]))
+        kafka._reach.await_state("the coordinators", kafka._state.led(["__consumer_offsets"]))
         assert coordinated(kafka) == ({"before"}, set())
 
 
@@ -274,7 +274,7 @@ def test_groups_work_after_a_block_that_added_a_broker() -> None:
     with EmbeddedKafka() as kafka:
         kafka.topic("orders")
         with kafka.isolated():
-            kafka.add_broker()  # and partitions of __consumer_offsets come to be on it
+            kafka.brokers.add()  # and partitions of __consumer_offsets come to be on it
             commit(kafka, "during", "orders")
         for number in range(8):  # enough to meet every partition of __consumer_offsets
             commit(kafka, f"after-{number}", "orders")
@@ -310,13 +310,13 @@ DAMAGE: dict[str, Callable[[EmbeddedKafka], object]] = {
     "stop": lambda kafka: kafka.broker(1).stop(),
     "restart": lambda kafka: [handle.restart() for handle in kafka.brokers],
     "pause": lambda kafka: kafka.broker(3).pause(),
-    "partition": lambda kafka: kafka.partition({1}, {2, 3}),
+    "partition": lambda kafka: kafka.brokers.partition({1}, {2, 3}),
     "pause all and partition": lambda kafka: [
         *(handle.pause() for handle in kafka.brokers),
-        kafka.partition({1}, {2, 3}),
+        kafka.brokers.partition({1}, {2, 3}),
     ],
-    "add": lambda kafka: kafka.add_broker(),
-    "remove": lambda kafka: kafka.remove_broker(2),
+    "add": lambda kafka: kafka.brokers.add(),
+    "remove": lambda kafka: kafka.broker(2).remove(),
     "error": lambda kafka: kafka.faults.error("PRODUCE", "NOT_ENOUGH_REPLICAS", times=None),
     "link": lambda kafka: kafka.faults.stall_link("clients"),
     "slow disk": lambda kafka: kafka.faults.disk(1).slow(1000),
@@ -329,7 +329,7 @@ DAMAGE: dict[str, Callable[[EmbeddedKafka], object]] = {
 @pytest.mark.parametrize("name", DAMAGE)
 def test_what_was_broken_works_again(kafka: EmbeddedKafka, name: str) -> None:
     kept = kafka.topic("kept", replication=3, partitions=3)
-    leaders = [kafka.leader_of("kept", number) for number in range(3)]
+    leaders = [kept.leader(number) for number in range(3)]
     addresses = [handle.address for handle in kafka.brokers]
     with kafka.isolated():
         kept.send("before")
@@ -341,7 +341,7 @@ def test_what_was_broken_works_again(kafka: EmbeddedKafka, name: str) -> None:
     assert kafka.clock.describe() is None
     kept.send("after")
     assert len(kept.read(2)) == 2
-    assert [kafka.leader_of("kept", number) for number in range(3)] == leaders
+    assert [kept.leader(number) for number in range(3)] == leaders
     kafka.reset()
 
 
@@ -407,9 +407,9 @@ def test_a_request_that_meets_a_fault_just_before_the_block_ends_is_not_held(
 
 
 def test_settings_of_a_topic_that_the_block_deletes_go_too(kafka: EmbeddedKafka) -> None:
-    kafka.topic("kept", config={RETENTION: 1000})
+    kept = kafka.topic("kept", config={RETENTION: 1000})
     with kafka.isolated():
-        kafka.delete_topic("kept")
+        kept.delete()
         configure(kafka, ResourceType.BROKER, "1", "log.cleaner.threads", "2")
     overrides = kafka._require_brokers().zk.overrides()
     assert [name for kind, name in overrides if kind == "topics" and name == "kept"] == []
@@ -419,10 +419,10 @@ def test_settings_of_a_topic_that_the_block_deletes_go_too(kafka: EmbeddedKafka)
 def test_a_deletion_that_a_fault_holds_up_ends_with_the_block(kafka: EmbeddedKafka) -> None:
     kafka.topic("kept")
     with kafka.isolated():
-        kafka.faults.stall_link(kafka.await_controller())
+        kafka.faults.stall_link(kafka.brokers.await_controller())
         for name in ("kept", "own"):
             with pytest.raises(AwaitTimeout, match=f"{name} to be gone"):
-                kafka.delete_topic(name, timeout_s=0.1)
+                kafka.existing_topic(name).delete(timeout_s=0.1)
     assert kafka._require_brokers().zk.topics() == {"own"}
     assert kafka.existing_topic("own").read() == []
 
@@ -469,14 +469,14 @@ def test_replicas_are_back_where_they_were(kafka: EmbeddedKafka) -> None:
     """A reassignment that has ended, and one that cannot end as long as its target is cut off."""
     for name in ("moved", "moving"):
         kafka.topic(name, replication=2).send("x")
-    before = {name: kafka.describe_partition(name) for name in ("moved", "moving")}
+    before = {name: kafka.existing_topic(name).partition() for name in ("moved", "moving")}
     brokers = kafka._require_brokers()
     with kafka.isolated():
         for name, status in before.items():
             (other,) = {1, 2, 3} - set(status.replicas)
             target = (other, status.replicas[0])
             if name == "moving":
-                kafka.elect_controller(status.replicas[0])
+                kafka.broker(status.replicas[0]).become_controller()
                 kafka.broker(other).pause()
             reassign(kafka, name, target)
             if name == "moved":
@@ -486,9 +486,9 @@ def test_replicas_are_back_where_they_were(kafka: EmbeddedKafka) -> None:
         assert moving is not None
         assert moving.partitions[0].is_being_reassigned
     for name, status in before.items():
-        now = kafka.describe_partition(name)
+        now = kafka.existing_topic(name).partition()
         assert (now.replicas, now.leader) == (status.replicas, status.replicas[0])
-        assert set(kafka.await_isr(name, size=2)) == set(status.replicas)
+        assert set(kafka.existing_topic(name).await_isr(size=2)) == set(status.replicas)
         assert len(kafka.existing_topic(name).read()) == 1
     kafka.reset()
 
@@ -509,8 +509,8 @@ def test_a_refusal_to_move_replicas_back_is_not_the_last_word(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, refusal: Any
 ) -> None:
     """The controller may have changed, or may not know yet that a broker is back."""
-    kafka.topic("kept")
-    before = kafka.describe_partition("kept").replicas
+    kept = kafka.topic("kept")
+    before = kept.partition().replicas
     alter, refused = Controller.alter_partition_reassignments, 0
 
     def refuse_twice(controller: Controller, wanted: Any, reply: Any, **named: Any) -> None:
@@ -524,7 +524,7 @@ def test_a_refusal_to_move_replicas_back_is_not_the_last_word(
     with kafka.isolated():
         reassign(kafka, "kept", (*before, *({1, 2, 3} - set(before))))
         monkeypatch.setattr(Controller, "alter_partition_reassignments", refuse_twice)
-    assert kafka.describe_partition("kept").replicas == before
+    assert kafka.existing_topic("kept").partition().replicas == before
     assert refused == 2
     kafka.reset()
 
@@ -534,19 +534,19 @@ def test_nothing_that_stays_is_on_a_broker_that_goes(kafka: EmbeddedKafka, how: 
     """A partition that was moved to the new broker, and partitions that were added there."""
     kept = kafka.topic("kept")
     kept.send("before")
-    before = kafka.describe_partition("kept")
+    before = kept.partition()
     brokers = kafka._require_brokers()
     with kafka.isolated():
-        kafka.add_broker()
+        kafka.brokers.add()
         reassign(kafka, "kept", (4,))
         brokers.waiting.await_state("the move", brokers.state.partition("kept", 0, is_on((4,))))
-        kafka.add_partitions("kept", 8)
+        kept.add_partitions(8)
         for number in range(8):
             kept.send("added", partition=number)
-        assert [kafka.leader_of("kept", number) for number in range(1, 8)].count(4) > 0
+        assert [kept.leader(number) for number in range(1, 8)].count(4) > 0
         GONE[how](kafka, 4)
     assert [handle.id for handle in kafka.brokers] == [1, 2, 3]
-    assert kafka.describe_partition("kept").replicas == before.replicas
+    assert kept.partition().replicas == before.replicas
     for status in kept.partitions():
         assert status.leader in status.replicas
         assert {status.leader, *status.isr, *status.replicas} <= {1, 2, 3}

@@ -125,10 +125,10 @@ def test_snapshots_of_the_block_lose_their_names(kafka: EmbeddedKafka) -> None:
         kafka.snapshot("passing")
         kafka.snapshot("kept")
     assert list(kafka._require_snapshots().named) == ["kept"]
-    kafka.topic("later")
+    later = kafka.topic("later")
     with pytest.raises(InvalidArgument, match="no snapshot 'passing'"):
         kafka.restore("passing")
-    kafka.delete_topic("later")
+    later.delete()
 
 
 def test_pages_of_the_block_are_closed(kafka: EmbeddedKafka) -> None:
@@ -175,18 +175,18 @@ def test_offsets_in_zookeeper_go_with_the_block(kafka: EmbeddedKafka) -> None:
 
 
 def test_the_controller_is_the_same_broker(kafka: EmbeddedKafka) -> None:
-    before = kafka.await_controller()
+    before = kafka.brokers.await_controller()
     with kafka.isolated():
-        kafka.elect_controller(before % 3 + 1)
-    assert kafka.controller == before
+        kafka.broker(before % 3 + 1).become_controller()
+    assert kafka.brokers.controller == before
     with kafka.isolated():
         kafka.broker(before).kill()
-    assert kafka.controller == before
+    assert kafka.brokers.controller == before
 
 
 def test_replicas_of_topics_that_stay_are_in_their_directories(kafka: EmbeddedKafka) -> None:
     kafka.topic("kept").send("x")
-    broker = brokers_of(kafka)[kafka.leader_of("kept") - 1]
+    broker = brokers_of(kafka)[kafka.existing_topic("kept").leader() - 1]
     partition, later = TopicPartition("kept", 0), TopicPartition("later", 0)
 
     def place() -> Path:
@@ -203,7 +203,7 @@ def test_replicas_of_topics_that_stay_are_in_their_directories(kafka: EmbeddedKa
     assert not broker.logs.moving()
     assert broker.logs.preferred == {}
     assert [message.text for message in kafka.existing_topic("kept").read()] == ["x"]
-    kafka.delete_topic("kept")
+    kafka.existing_topic("kept").delete()
 
 
 def test_a_block_that_closes_its_cluster_has_nothing_to_undo() -> None:

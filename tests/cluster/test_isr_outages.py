@@ -18,7 +18,9 @@ class DeafLeader:
         self.tried = threading.Event()
         self._writes = writes
         self._state = paths.partition_state(TopicPartition(topic, 0))
-        self._store = kafka.broker(kafka.leader_of(topic))._lifecycle.require_broker().zk.store
+        self._store = (
+            kafka.broker(kafka.existing_topic(topic).leader())._lifecycle.require_broker().zk.store
+        )
         self._real = self._store.multi
         self._store.multi = self._multi
 
@@ -39,9 +41,9 @@ def deaf(request: pytest.FixtureRequest, kafka: EmbeddedKafka) -> DeafLeader:
     """A replica of `orders` is back, and its leader does not know whether the ISR includes it."""
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
-    joiner = kafka.describe_partition("orders").replicas[-1]
+    joiner = orders.partition().replicas[-1]
     kafka.broker(joiner).stop()
-    kafka.await_isr("orders", size=2)
+    orders.await_isr(size=2)
     leader = DeafLeader(kafka, "orders", writes=request.param)
     kafka.broker(joiner).start()
     assert leader.tried.wait(20)
@@ -60,7 +62,7 @@ def test_the_isr_is_whole_once_zookeeper_answers_again(
 def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(
     kafka: EmbeddedKafka, deaf: DeafLeader
 ) -> None:
-    joiner = kafka.describe_partition("orders").replicas[-1]
+    joiner = kafka.existing_topic("orders").partition().replicas[-1]
     kafka.broker(joiner).kill()
     deaf.hear()
     assert kafka.existing_topic("orders").send("b").offset == 1
@@ -70,5 +72,5 @@ def test_a_joiner_that_dies_in_the_outage_holds_up_no_acknowledgement(
 
 
 def leader_view(kafka: EmbeddedKafka) -> Any:
-    leader = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker()
+    leader = kafka.broker(kafka.existing_topic("orders").leader())._lifecycle.require_broker()
     return leader.replicas.hosted.require(TopicPartition("orders", 0)).view()

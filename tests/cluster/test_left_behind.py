@@ -192,7 +192,7 @@ def test_who_waits_for_a_fact_hears_that_the_cluster_was_closed() -> None:
     def wait() -> None:
         waiting.set()
         try:
-            kafka.await_isr("orders", size=2)
+            kafka.existing_topic("orders").await_isr(size=2)
         except ClusterClosed as error:
             raised.append(error)
 

@@ -124,10 +124,10 @@ def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker() -> None
         ports = [int(handle.address.rpartition(":")[2]) for handle in kafka.brokers]
         told = {b.id: (b.host, b.port) for b in admin.list_topics(timeout=30).brokers.values()}
         assert told == {0: ("localhost", ports[0]), 1: ("localhost", ports[1])}
-        kafka.broker(kafka.leader_of("orders", 0)).kill()
-        kafka.await_isr("orders", 0, size=1)
+        kafka.broker(orders.leader(0)).kill()
+        orders.await_isr(0, size=1)
         orders.send("after", partition=0)
-        assert "leader none" not in str(kafka.describe_partition("orders", 0))
+        assert "leader none" not in str(orders.partition(0))
 
 
 def test_a_port_in_use_is_an_error_and_leaves_nothing_behind() -> None:

@@ -86,8 +86,8 @@ def await_end(log: Log, offset: int, *, timeout_s: float = 30) -> None:
 
 
 def test_a_slow_link_delays_replication(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=2)
-    follower = 3 - kafka.leader_of("orders")
+    orders = kafka.topic("orders", replication=2)
+    follower = 3 - orders.leader()
     log = kafka.broker(follower)._lifecycle.require_broker().logs.find(TopicPartition("orders", 0))
     assert send(make_producer(kafka), "orders", "a")[0] is None
     assert log.log_end_offset == 1
@@ -107,23 +107,23 @@ def test_a_slow_link_delays_replication(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_cut_is_one_way(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=2)
-    leader = kafka.leader_of("orders")
-    kafka.elect_controller(3 - leader)  # it must reach both
+    orders = kafka.topic("orders", replication=2)
+    leader = orders.leader()
+    kafka.broker(3 - leader).become_controller()  # it must reach both
     with kafka.faults.cut_link(leader, 3 - leader):
         assert send(make_producer(kafka), "orders", "a")[0] is None, "the follower fetches"
-        kafka.await_isr("orders", size=2)
-    kafka.elect_controller(leader)
+        orders.await_isr(size=2)
+    kafka.broker(leader).become_controller()
     with kafka.faults.cut_link(3 - leader, leader):
         careless = make_producer(kafka, acks=1, **{"enable.idempotence": False})
         assert send(careless, "orders", "b")[0] is None
         kafka.clock.advance(minutes=1)
-        kafka.await_isr("orders", size=1)
-    kafka.await_isr("orders", size=2)
+        orders.await_isr(size=1)
+    orders.await_isr(size=2)
 
 
 def test_clients_are_cut_off_from_one_broker(kafka: EmbeddedKafka) -> None:
-    kafka.elect_controller(2)  # which `move_leader` asks, as a client
+    kafka.broker(2).become_controller()  # which `move_leader` asks, as a client
     host, port = kafka.broker(1).address.split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connected:
         ask(kafka, 1)  # after this the broker has accepted the connection before it
@@ -133,7 +133,7 @@ def test_clients_are_cut_off_from_one_broker(kafka: EmbeddedKafka) -> None:
                 ask(kafka, 1)
             assert ask(kafka, 2) == 0
             kafka.topic("orders", replication=2)  # brokers still reach each other
-            kafka.move_leader("orders", to=2)
+            kafka.existing_topic("orders").move_leader(to=2)
             assert send(make_producer(kafka), "orders", "a")[0] is None
     assert ask(kafka, 1) == 0
 
@@ -184,7 +184,7 @@ def test_a_flipped_bit_is_found_by_the_checksum(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=2)
     for value in ("a", "b"):
         orders.send(value)
-    leader = kafka.leader_of("orders")
+    leader = orders.leader()
     kafka.faults.disk(leader).flip_bit("orders", offset=0)
     consumer = make_consumer(kafka, **{"check.crcs": True, "enable.partition.eof": False})
     consumer.subscribe(["orders"])
@@ -192,7 +192,7 @@ def test_a_flipped_bit_is_found_by_the_checksum(kafka: EmbeddedKafka) -> None:
     assert message.error() is not None
     assert message.error().code() == KafkaError._BAD_MSG
     consumer.close()
-    kafka.move_leader("orders", to=3 - leader)
+    orders.move_leader(to=3 - leader)
     assert [message.text for message in orders.read()] == ["a", "b"], "the other replica is whole"
 
 
@@ -200,18 +200,18 @@ def test_a_torn_batch_is_dropped_and_fetched_again(kafka: EmbeddedKafka) -> None
     orders = kafka.topic("orders", replication=2)
     for value in ("a", "b"):
         orders.send(value)
-    follower = 3 - kafka.leader_of("orders")
+    follower = 3 - orders.leader()
     kafka.broker(follower).kill()
     kafka.faults.disk(follower).tear("orders")
     kafka.broker(follower).start()
-    kafka.await_isr("orders", size=2)
-    kafka.move_leader("orders", to=follower)
+    orders.await_isr(size=2)
+    orders.move_leader(to=follower)
     assert [message.text for message in orders.read()] == ["a", "b"]
 
 
 def test_a_slow_disk_holds_up_writes(kafka: EmbeddedKafka, pool: ThreadPoolExecutor) -> None:
-    kafka.topic("orders", replication=2)
-    kafka.move_leader("orders", to=1)
+    orders = kafka.topic("orders", replication=2)
+    orders.move_leader(to=1)
     disk = kafka.faults.disk(1)
     disk.slow(HOUR_MS)
     producer = make_producer(kafka, **{"client.id": "asking", "socket.timeout.ms": 60_000})
@@ -245,13 +245,13 @@ def test_everything_that_is_set_is_listed_and_cleared(kafka: EmbeddedKafka) -> N
     assert kafka.describe().startswith("! clock: 8 days ahead of real time\n")
     kafka.clock.reset()
     assert kafka.describe().startswith("broker 1 ")
-    kafka.await_brokers()
+    kafka.brokers.await_all()
 
 
 def test_a_partition_is_described(kafka: EmbeddedKafka) -> None:
-    kafka.partition({1}, {2}, zookeeper={1, 2})
+    kafka.brokers.partition({1}, {2}, zookeeper={1, 2})
     assert kafka.describe().startswith("! network: 1 | 2\nbroker 1 ")
-    kafka.heal()
+    kafka.brokers.heal()
     assert kafka.describe().startswith("broker 1 ")
 
 
@@ -271,7 +271,7 @@ def test_every_partition_is_replicated_while_a_link_is_slow_and_after(
     def send_to_all() -> None:
         for number in range(6):
             orders.send("x", partition=number)
-            assert len(kafka.describe_partition("orders", number).isr) == 2
+            assert len(kafka.existing_topic("orders").partition(number).isr) == 2
 
     send_to_all()
     with kafka.faults.slow_link(1, latency_ms=1):

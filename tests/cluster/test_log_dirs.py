@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka import BrokerHandle, EmbeddedKafka
+from embedkafka import EmbeddedKafka, OwnedBroker
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tests.cluster.traffic import assert_nothing_lost, sending
@@ -22,12 +22,12 @@ def kafka() -> Iterator[EmbeddedKafka]:
         yield kafka
 
 
-def connect(handle: BrokerHandle) -> RawClient:
+def connect(handle: OwnedBroker) -> RawClient:
     host, port = handle.address.split(":")
     return RawClient(host, int(port))
 
 
-def places(handle: BrokerHandle, topic: str) -> dict[str, set[tuple[int, bool]]]:
+def places(handle: OwnedBroker, topic: str) -> dict[str, set[tuple[int, bool]]]:
     """The partitions of a topic by directory, each with whether it is still moving there."""
     with connect(handle) as client:
         found = client.call(DescribeLogDirsRequest(topics=None), 4).results
@@ -42,17 +42,17 @@ def places(handle: BrokerHandle, topic: str) -> dict[str, set[tuple[int, bool]]]
     }
 
 
-def where(handle: BrokerHandle, topic: str, partition: int) -> str:
+def where(handle: OwnedBroker, topic: str, partition: int) -> str:
     (path,) = (path for path, found in places(handle, topic).items() if (partition, False) in found)
     return path
 
 
-def elsewhere(handle: BrokerHandle, topic: str, partition: int) -> str:
+def elsewhere(handle: OwnedBroker, topic: str, partition: int) -> str:
     (other,) = set(places(handle, topic)) - {where(handle, topic, partition)}
     return other
 
 
-def move(handle: BrokerHandle, topic: str, partition: int, path: str) -> ErrorCode:
+def move(handle: OwnedBroker, topic: str, partition: int, path: str) -> ErrorCode:
     wanted = AlterReplicaLogDirsRequest.LogDir.Topic(name=topic, partitions=[partition])
     directory = AlterReplicaLogDirsRequest.LogDir(path=path, topics=[wanted])
     with connect(handle) as client:
@@ -60,7 +60,7 @@ def move(handle: BrokerHandle, topic: str, partition: int, path: str) -> ErrorCo
     return ErrorCode(answer.results[0].partitions[0].error_code)
 
 
-def await_move(handle: BrokerHandle, topic: str, partition: int, path: str) -> None:
+def await_move(handle: OwnedBroker, topic: str, partition: int, path: str) -> None:
     def is_there() -> bool:
         found = places(handle, topic)
         return (partition, False) in found[path] and not any(
@@ -88,7 +88,7 @@ def test_leaders_and_followers_move_under_load_and_lose_nothing(kafka: EmbeddedK
 def test_a_moved_replica_can_lead_and_follow_and_restart(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=2)
     orders.send_many(map(str, range(100)))
-    leader = kafka.broker(kafka.leader_of("orders"))
+    leader = kafka.broker(orders.leader())
     target = elsewhere(leader, "orders", 0)
     move(leader, "orders", 0, target)
     await_move(leader, "orders", 0, target)
@@ -98,8 +98,8 @@ def test_a_moved_replica_can_lead_and_follow_and_restart(kafka: EmbeddedKafka) -
     assert where(leader, "orders", 0) == target
     (other,) = (handle for handle in kafka.brokers if handle != leader)
     other.kill()
-    kafka.await_isr("orders", size=1)
-    assert kafka.leader_of("orders") == leader.id
+    orders.await_isr(size=1)
+    assert orders.leader() == leader.id
     orders.send("101")
     assert [message.text for message in orders.read()] == [str(n) for n in range(102)]
 
@@ -117,16 +117,16 @@ def test_an_old_place_is_emptied(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_replica_is_made_where_it_was_wanted(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=1)
-    (other,) = (handle for handle in kafka.brokers if handle.id != kafka.leader_of("orders"))
+    orders = kafka.topic("orders", replication=1)
+    (other,) = (handle for handle in kafka.brokers if handle.id != orders.leader())
     wanted = sorted(places(other, "orders"))[1]
     assert move(other, "orders", 0, wanted) is ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-@pytest.mark.parametrize("end", [BrokerHandle.stop, BrokerHandle.kill], ids=["stop", "kill"])
+@pytest.mark.parametrize("end", [OwnedBroker.stop, OwnedBroker.kill], ids=["stop", "kill"])
 def test_a_restart_continues_a_move_unless_it_was_cancelled(
-    end: Callable[[BrokerHandle], None], is_cancelled: bool
+    end: Callable[[OwnedBroker], None], is_cancelled: bool
 ) -> None:
     config = {THROTTLE: 1, "log.segment.delete.delay.ms": 60_000}
     with EmbeddedKafka(brokers=1, log_dirs=2, config=config) as kafka:

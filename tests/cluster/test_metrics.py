@@ -154,7 +154,7 @@ def test_every_name_is_measured(kafka: EmbeddedKafka) -> None:
 
 def test_replicas_that_fall_out_are_seen_and_counted() -> None:
     with EmbeddedKafka(brokers=2, topics={}) as kafka:
-        kafka.topic("copied", replication=2)
+        copied = kafka.topic("copied", replication=2)
         settled = kafka.metrics()
         assert settled.total("ActiveControllerCount") == 1
         assert settled.total("UnderReplicatedPartitions") == 0
@@ -164,16 +164,16 @@ def test_replicas_that_fall_out_are_seen_and_counted() -> None:
         assert settled.total("GlobalTopicCount") == settled.total("GlobalPartitionCount") == 1
         assert settled.total("AtMinIsrPartitionCount") == 0
         assert settled.total("PreferredReplicaImbalanceCount") == 0
-        leader = kafka.leader_of("copied", 0)
+        leader = copied.leader(0)
         follower = 3 - leader
         kafka.broker(follower).stop()
-        kafka.await_isr("copied", 0, size=1)
+        copied.await_isr(size=1)
         alone = kafka.metrics()
         assert alone.total("UnderReplicatedPartitions", broker=leader) == 1
         assert alone.total("AtMinIsrPartitionCount", broker=leader) == 1
         assert alone.total("ActiveBrokerCount") == 1
         kafka.broker(follower).start()
-        kafka.await_isr("copied", 0, size=2)
+        copied.await_isr(size=2)
         assert kafka.metrics().total("IsrExpandsPerSec", broker=leader) >= 1
 
 

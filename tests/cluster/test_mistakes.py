@@ -17,7 +17,8 @@ import embedkafka
 from embedkafka import (
     Acl,
     Acls,
-    BrokerHandle,
+    BrokerHandles,
+    Cluster,
     ClusterClosed,
     ClusterConfig,
     ConfigError,
@@ -28,10 +29,15 @@ from embedkafka import (
     Fault,
     FaultPlan,
     Faults,
+    Group,
     InvalidArgument,
     Logins,
     Message,
     Metrics,
+    OwnedBroker,
+    OwnedBrokers,
+    OwnedGroup,
+    OwnedTopic,
     Security,
     Snapshot,
     SystemClock,
@@ -40,6 +46,7 @@ from embedkafka import (
     UndecodableMessage,
     cli,
 )
+from embedkafka.cluster.client_reach import ClientReach
 
 ACL = Acl.allow("job", "READ", topic="orders")
 #: Any: they get arguments of wrong types.
@@ -130,20 +137,23 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
             "cannot serve the page",
         ),
     ],
-    EmbeddedKafka.lag: [
-        (lambda kafka: kafka.lag(""), "group must be text"),
-        (lambda kafka: kafka.lag("g", 3), "topic must be text"),
+    Group.lag: [
+        (lambda kafka: kafka.group("").lag(), "group must be text"),
+        (lambda kafka: kafka.group("g").lag(3), "topic must be text"),
     ],
-    EmbeddedKafka.await_group_stable: [
-        (lambda kafka: kafka.await_group_stable(""), "group must be text"),
-        (lambda kafka: kafka.await_group_stable("g", timeout_s=-1), "timeout_s must be"),
+    Group.await_stable: [
+        (lambda kafka: kafka.group("").await_stable(), "group must be text"),
+        (lambda kafka: kafka.group("g").await_stable(timeout_s=-1), "timeout_s must be"),
     ],
-    EmbeddedKafka.await_retention: [
-        (lambda kafka: kafka.await_retention("payments"), "no topic 'payments'")
+    OwnedTopic.await_retention: [
+        (lambda kafka: kafka.existing_topic("payments").await_retention(), "no topic 'payments'")
     ],
-    EmbeddedKafka.await_compaction: [
-        (lambda kafka: kafka.await_compaction("payments"), "no topic 'payments'"),
-        (lambda kafka: kafka.await_compaction("orders"), "orders is not compacted"),
+    OwnedTopic.await_compaction: [
+        (lambda kafka: kafka.existing_topic("payments").await_compaction(), "no topic 'payments'"),
+        (
+            lambda kafka: orders(kafka).await_compaction(),
+            "orders is not compacted",
+        ),
     ],
     EmbeddedKafka.state_changes: [
         (lambda kafka: kafka.state_changes(1), "topic must be text"),
@@ -169,29 +179,32 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     SystemClock.travel: [
         (lambda kafka: kafka.clock.travel(to="tomorrow"), r"a datetime with a time zone"),
     ],
-    EmbeddedKafka.move_leader: [
-        (lambda kafka: kafka.move_leader("nope", to=1), r"no topic 'nope'"),
-        (lambda kafka: kafka.move_leader("orders", 7, to=1), r"no partition 7"),
-        (lambda kafka: kafka.move_leader("orders", to=9), r"no broker 9"),
+    OwnedTopic.move_leader: [
+        (lambda kafka: kafka.existing_topic("nope").move_leader(to=1), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).move_leader(7, to=1), r"no partition 7"),
+        (lambda kafka: orders(kafka).move_leader(to=9), r"no broker 9"),
         (
-            lambda kafka: kafka.move_leader("orders", to=3 - kafka.leader_of("orders")),
+            lambda kafka: orders(kafka).move_leader(to=3 - orders(kafka).leader()),
             r"has no replica of orders-0; its replicas are on",
         ),
-        (lambda kafka: kafka.move_leader("orders", to=1, timeout_s=-1), r"timeout_s must be"),
+        (
+            lambda kafka: orders(kafka).move_leader(to=1, timeout_s=-1),
+            r"timeout_s must be",
+        ),
     ],
-    EmbeddedKafka.elect_controller: [
-        (lambda kafka: kafka.elect_controller(9), r"no broker 9"),
-        (lambda kafka: kafka.elect_controller(1, timeout_s=-1), r"timeout_s must be"),
+    OwnedBroker.become_controller: [
+        (lambda kafka: kafka.broker(9).become_controller(), r"no broker 9"),
+        (lambda kafka: kafka.broker(1).become_controller(timeout_s=-1), r"timeout_s must be"),
     ],
-    EmbeddedKafka.roll: [(lambda kafka: kafka.roll("nope"), r"no topic 'nope'")],
-    EmbeddedKafka.compact: [
-        (lambda kafka: kafka.compact("nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.compact("orders"), r"orders is not compacted"),
+    OwnedTopic.roll: [(lambda kafka: kafka.existing_topic("nope").roll(), r"no topic 'nope'")],
+    OwnedTopic.compact: [
+        (lambda kafka: kafka.existing_topic("nope").compact(), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).compact(), r"orders is not compacted"),
     ],
-    EmbeddedKafka.expire: [
-        (lambda kafka: kafka.expire(""), r"group must be text"),
-        (lambda kafka: kafka.expire("nope"), r"no such group"),
-        (lambda kafka: kafka.expire("nope", timeout_s=-1), r"timeout_s must be"),
+    OwnedGroup.expire: [
+        (lambda kafka: kafka.group("").expire(), r"group must be text"),
+        (lambda kafka: kafka.group("nope").expire(), r"no such group"),
+        (lambda kafka: kafka.group("nope").expire(timeout_s=-1), r"timeout_s must be"),
     ],
     EmbeddedKafka.scratch_dir: [
         (lambda kafka: kafka.scratch_dir(""), r"name must be text"),
@@ -201,89 +214,123 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.scratch_dir("a\0b"), r"name cannot contain NUL"),
         (lambda kafka: kafka.scratch_dir("a" * 300), os.strerror(errno.ENAMETOOLONG)),
     ],
+    Cluster.broker: [
+        (lambda kafka: outside(kafka).broker(9), r"no broker 9; there are 1, 2"),
+        (lambda kafka: outside(kafka).broker("1"), r"broker's id must be a whole number, got '1'"),
+    ],
     EmbeddedKafka.broker: [
         (lambda kafka: kafka.broker(9), r"no broker 9; there are 1, 2"),
         (lambda kafka: kafka.broker("1"), r"broker's id must be a whole number, got '1'"),
         (lambda kafka: kafka.broker(None), r"broker's id must be .* got None"),
     ],
-    EmbeddedKafka.remove_broker: [
-        (lambda kafka: kafka.remove_broker(9), r"no broker 9; there are 1, 2"),
+    OwnedBroker.remove: [
+        (lambda kafka: kafka.broker(9).remove(), r"no broker 9; there are 1, 2"),
     ],
-    EmbeddedKafka.partition: [
-        (lambda kafka: kafka.partition(), r"needs sides, such as"),
-        (lambda kafka: kafka.partition(1, 2), r"a set of broker ids such as {1, 2}, got 1"),
-        (lambda kafka: kafka.partition("12"), r"a set of broker ids such as {1, 2}, got '12'"),
-        (lambda kafka: kafka.partition({1}, {9}), r"no broker 9; there are 1, 2"),
-        (lambda kafka: kafka.partition({1}, {2}), r"equally large: say with `zookeeper=`"),
-        (lambda kafka: kafka.partition({1}, {1, 2}), r"broker 1 is on two sides"),
-        (lambda kafka: kafka.partition({1}, {2}, zookeeper={9}), r"no broker 9"),
-        (lambda kafka: kafka.partition({1}, {2}, zookeeper=2), r"zookeeper must be a set"),
+    OwnedBrokers.partition: [
+        (lambda kafka: kafka.brokers.partition(), r"needs sides, such as"),
+        (lambda kafka: kafka.brokers.partition(1, 2), r"a set of broker ids such as {1, 2}, got 1"),
+        (
+            lambda kafka: kafka.brokers.partition("12"),
+            r"a set of broker ids such as {1, 2}, got '12'",
+        ),
+        (lambda kafka: kafka.brokers.partition({1}, {9}), r"no broker 9; there are 1, 2"),
+        (lambda kafka: kafka.brokers.partition({1}, {2}), r"equally large: say with `zookeeper=`"),
+        (lambda kafka: kafka.brokers.partition({1}, {1, 2}), r"broker 1 is on two sides"),
+        (lambda kafka: kafka.brokers.partition({1}, {2}, zookeeper={9}), r"no broker 9"),
+        (lambda kafka: kafka.brokers.partition({1}, {2}, zookeeper=2), r"zookeeper must be a set"),
     ],
     EmbeddedKafka.restore: [
         (lambda kafka: kafka.restore(5), r"what `kafka.snapshot\(\)` returned, got 5"),
         (lambda kafka: kafka.restore("yesterday"), r"there is no snapshot 'yesterday'; there are"),
         (lambda kafka: kafka.restore(another_snapshot()), r"a snapshot of another cluster"),
     ],
-    EmbeddedKafka.coordinator_of: [
-        (lambda kafka: kafka.coordinator_of(), r"give a group or a transactional_id, and not both"),
-        (lambda kafka: kafka.coordinator_of("g", transactional_id="t"), r"and not both"),
-        (lambda kafka: kafka.coordinator_of(""), r"group must be text"),
-        (lambda kafka: kafka.coordinator_of(transactional_id=1), r"transactional_id must be text"),
+    Cluster.transaction_coordinator: [
+        (lambda kafka: kafka.transaction_coordinator(1), r"transactional_id must be text"),
         (
-            lambda kafka: kafka.coordinator_of(transactional_id="t"),
+            lambda kafka: kafka.transaction_coordinator("t"),
             r"'t' has no coordinator: no client has used transactions yet",
         ),
     ],
-    EmbeddedKafka.leader_of: [
-        (lambda kafka: kafka.leader_of("nope"), r"no topic 'nope'; there are .*orders"),
-        (lambda kafka: kafka.leader_of("orders", 7), r"orders has no partition 7: it has 2, from"),
-        (lambda kafka: kafka.leader_of("orders", -1), r"partition must be .* from 0 on, got -1"),
-        (lambda kafka: kafka.leader_of("orders", "0"), r"partition must be .* got '0'"),
-        (lambda kafka: kafka.leader_of(""), r"topic must be text"),
-        (lambda kafka: kafka.leader_of(None), r"topic must be text"),
-    ],
-    EmbeddedKafka.explain: [
-        (lambda kafka: kafka.explain("nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.explain("orders", 7), r"no partition 7"),
-    ],
-    EmbeddedKafka.followers: [
-        (lambda kafka: kafka.followers("nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.followers("orders", 7), r"no partition 7"),
-    ],
-    EmbeddedKafka.describe_partition: [
-        (lambda kafka: kafka.describe_partition("nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.describe_partition("orders", 7), r"no partition 7"),
-    ],
-    EmbeddedKafka.await_brokers: [
-        (lambda kafka: kafka.await_brokers(timeout_s=-1), r"timeout_s must be .* got -1"),
-        (lambda kafka: kafka.await_brokers(timeout_s="1"), r"timeout_s must be .* got '1'"),
+    Topic.leader: [
         (
-            lambda kafka: kafka.await_brokers(timeout_s=float("nan")),
+            lambda kafka: kafka.existing_topic("nope").leader(),
+            r"no topic 'nope'; there are .*orders",
+        ),
+        (
+            lambda kafka: orders(kafka).leader(7),
+            r"orders has no partition 7: it has 2, from",
+        ),
+        (
+            lambda kafka: orders(kafka).leader(-1),
+            r"partition must be .* from 0 on, got -1",
+        ),
+        (lambda kafka: orders(kafka).leader("0"), r"partition must be .* got '0'"),
+    ],
+    Cluster.group: [
+        (lambda kafka: kafka.group(""), r"group must be text"),
+        (lambda kafka: kafka.group(5), r"group must be text .* got 5"),
+    ],
+    EmbeddedKafka.group: [(lambda kafka: kafka.group(None), r"group must be text")],
+    OwnedTopic.explain: [
+        (lambda kafka: kafka.existing_topic("nope").explain(), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).explain(7), r"no partition 7"),
+    ],
+    OwnedTopic.followers: [
+        (lambda kafka: kafka.existing_topic("nope").followers(), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).followers(7), r"no partition 7"),
+    ],
+    Topic.partition: [
+        (lambda kafka: kafka.existing_topic("nope").partition(), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).partition(7), r"no partition 7"),
+    ],
+    BrokerHandles.await_all: [
+        (lambda kafka: kafka.brokers.await_all(timeout_s=-1), r"timeout_s must be .* got -1"),
+        (lambda kafka: kafka.brokers.await_all(timeout_s="1"), r"timeout_s must be .* got '1'"),
+        (
+            lambda kafka: kafka.brokers.await_all(timeout_s=float("nan")),
             r"timeout_s must be .* got nan",
         ),
     ],
-    EmbeddedKafka.await_controller: [
-        (lambda kafka: kafka.await_controller(timeout_s=-1), r"timeout_s must be .* got -1"),
+    BrokerHandles.await_controller: [
+        (
+            lambda kafka: kafka.brokers.await_controller(timeout_s=-1),
+            r"timeout_s must be .* got -1",
+        ),
     ],
-    EmbeddedKafka.await_leader: [
-        (lambda kafka: kafka.await_leader("nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.await_leader("orders", 7), r"no partition 7"),
-        (lambda kafka: kafka.await_leader("orders", timeout_s=-1), r"timeout_s must be"),
+    Topic.await_leader: [
+        (lambda kafka: kafka.existing_topic("nope").await_leader(), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).await_leader(7), r"no partition 7"),
+        (
+            lambda kafka: orders(kafka).await_leader(timeout_s=-1),
+            r"timeout_s must be",
+        ),
     ],
-    EmbeddedKafka.await_no_leader: [
-        (lambda kafka: kafka.await_no_leader("nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.await_no_leader("orders", timeout_s=None), r"timeout_s must be"),
+    Topic.await_no_leader: [
+        (lambda kafka: kafka.existing_topic("nope").await_no_leader(), r"no topic 'nope'"),
+        (
+            lambda kafka: orders(kafka).await_no_leader(timeout_s=None),
+            r"timeout_s must be",
+        ),
     ],
-    EmbeddedKafka.await_isr: [
-        (lambda kafka: kafka.await_isr("nope", size=1), r"no topic 'nope'"),
-        (lambda kafka: kafka.await_isr("orders", size="1"), r"size must be .* got '1'"),
-        (lambda kafka: kafka.await_isr("orders", size=-1), r"size must be .* got -1"),
-        (lambda kafka: kafka.await_isr("orders", size=1, timeout_s=-1), r"timeout_s must be"),
+    Topic.await_isr: [
+        (lambda kafka: kafka.existing_topic("nope").await_isr(size=1), r"no topic 'nope'"),
+        (
+            lambda kafka: orders(kafka).await_isr(size="1"),
+            r"size must be .* got '1'",
+        ),
+        (
+            lambda kafka: orders(kafka).await_isr(size=-1),
+            r"size must be .* got -1",
+        ),
+        (
+            lambda kafka: orders(kafka).await_isr(size=1, timeout_s=-1),
+            r"timeout_s must be",
+        ),
     ],
-    EmbeddedKafka.await_no_under_replicated: [
+    Cluster.await_no_under_replicated: [
         (lambda kafka: kafka.await_no_under_replicated(timeout_s=-1), r"timeout_s must be"),
     ],
-    EmbeddedKafka.topic: [
+    Cluster.topic: [
         (lambda kafka: kafka.topic(""), r"a topic's name must be text"),
         (lambda kafka: kafka.topic(5), r"a topic's name must be text .* got 5"),
         (lambda kafka: kafka.topic("a b"), r"'a b' cannot be a topic's name"),
@@ -296,32 +343,36 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
         (lambda kafka: kafka.topic("new", config={"retention": 1}), r"retention"),
         (lambda kafka: kafka.topic("new", config="compact"), r"config must be a mapping"),
     ],
-    EmbeddedKafka.existing_topic: [
+    Cluster.existing_topic: [
+        (lambda kafka: kafka.existing_topic(""), r"name must be text"),
+        (lambda kafka: kafka.existing_topic("orders", timeout_s=-1), r"timeout_s must be"),
+        (lambda kafka: kafka.existing_topic("no", timeout_s=0.1), r"waited 0.1 s for topic no to"),
         (lambda kafka: kafka.existing_topic("nope"), r"no topic 'nope'.*`kafka.topic` creates"),
         (lambda kafka: kafka.existing_topic(5), r"name must be text .* got 5"),
     ],
-    EmbeddedKafka.add_partitions: [
-        (lambda kafka: kafka.add_partitions("nope", 3), r"no topic 'nope'"),
-        (lambda kafka: kafka.add_partitions("orders", 1), r"INVALID_PARTITIONS"),
-        (lambda kafka: kafka.add_partitions("orders", "3"), r"count must be .* got '3'"),
+    Topic.add_partitions: [
+        (lambda kafka: kafka.existing_topic("nope").add_partitions(3), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).add_partitions(1), r"INVALID_PARTITIONS"),
+        (
+            lambda kafka: orders(kafka).add_partitions("3"),
+            r"count must be .* got '3'",
+        ),
     ],
-    EmbeddedKafka.delete_topic: [
-        (lambda kafka: kafka.delete_topic("nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.delete_topic(5), r"topic must be text"),
-        (lambda kafka: kafka.delete_topic("orders", timeout_s=-1), r"timeout_s must be"),
+    Topic.delete: [
+        (lambda kafka: kafka.existing_topic("nope").delete(), r"no topic 'nope'"),
+        (lambda kafka: orders(kafka).delete(timeout_s=-1), r"timeout_s must be"),
     ],
-    EmbeddedKafka.await_topic_gone: [
-        (lambda kafka: kafka.await_topic_gone(5), r"a topic's name must be text"),
-        (lambda kafka: kafka.await_topic_gone("nope", timeout_s=-1), r"timeout_s must be"),
+    Topic.await_gone: [
+        (lambda kafka: orders(kafka).await_gone(timeout_s=-1), r"timeout_s must be"),
     ],
-    BrokerHandle.start: [
+    OwnedBroker.start: [
         (lambda kafka: kafka.broker(1).start(), r"broker 1 cannot start: it is running"),
         (lambda kafka: kafka.broker(1).start(timeout_s=-1), r"timeout_s must be"),
     ],
-    BrokerHandle.resume: [
+    OwnedBroker.resume: [
         (lambda kafka: kafka.broker(1).resume(), r"broker 1 cannot resume: it is running"),
     ],
-    BrokerHandle.restart: [
+    OwnedBroker.restart: [
         (lambda kafka: kafka.broker(1).restart(timeout_s="1"), r"timeout_s must be"),
     ],
     Topic.send: [
@@ -383,26 +434,24 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     Topic.write: [
         (lambda kafka: orders(kafka).write([{"a": 1}]), r"df must be a DataFrame, got"),
     ],
-    EmbeddedKafka.await_group: [
-        (lambda kafka: kafka.await_group(""), r"group must be text"),
-        (lambda kafka: kafka.await_group("g", members=-1), r"members must be .* got -1"),
-        (lambda kafka: kafka.await_group("g", state="Stabel"), r"did you mean Stable"),
-        (lambda kafka: kafka.await_group("g", timeout_s="1"), r"timeout_s must be"),
+    Group.await_state: [
+        (lambda kafka: kafka.group("").await_state(), r"group must be text"),
+        (lambda kafka: kafka.group("g").await_state(members=-1), r"members must be .* got -1"),
+        (lambda kafka: kafka.group("g").await_state(state="Stabel"), r"did you mean Stable"),
+        (lambda kafka: kafka.group("g").await_state(timeout_s="1"), r"timeout_s must be"),
     ],
-    EmbeddedKafka.await_lag: [
-        (lambda kafka: kafka.await_lag(5), r"group must be text .* got 5"),
-        (lambda kafka: kafka.await_lag("g", -1), r"lag must be .* got -1"),
-        (lambda kafka: kafka.await_lag("g", timeout_s="1"), r"timeout_s must be"),
+    Group.await_lag: [
+        (lambda kafka: kafka.group(5).await_lag(), r"group must be text .* got 5"),
+        (lambda kafka: kafka.group("g").await_lag(-1), r"lag must be .* got -1"),
+        (lambda kafka: kafka.group("g").await_lag(timeout_s="1"), r"timeout_s must be"),
     ],
-    EmbeddedKafka.await_offsets: [
-        (lambda kafka: kafka.await_offsets("", 1), r"topic must be text"),
-        (lambda kafka: kafka.await_offsets("orders", -1), r"offsets .* got -1"),
-        (lambda kafka: kafka.await_offsets("orders", {0: "5"}), r"offset.* got '5'"),
-        (lambda kafka: kafka.await_offsets("orders", 1, timeout_s="1"), r"timeout_s must be"),
-    ],
-    EmbeddedKafka.stream: [
-        (lambda kafka: kafka.stream(None, "nope"), r"no topic 'nope'"),
-        (lambda kafka: kafka.stream(None, "orders"), r"spark must be a SparkSession, got None"),
+    Topic.await_offsets: [
+        (lambda kafka: orders(kafka).await_offsets(-1), r"offsets .* got -1"),
+        (lambda kafka: orders(kafka).await_offsets({0: "5"}), r"offset.* got '5'"),
+        (
+            lambda kafka: orders(kafka).await_offsets(1, timeout_s="1"),
+            r"timeout_s must be",
+        ),
     ],
     Topic.stream: [
         (lambda kafka: orders(kafka).stream(None), r"spark must be a SparkSession, got None"),
@@ -542,6 +591,11 @@ def orders(kafka: Any) -> Any:
     return kafka.existing_topic("orders")
 
 
+def outside(kafka: Any) -> Any:
+    """The cluster as any client sees it."""
+    return Cluster(ClientReach(kafka.bootstrap_servers))
+
+
 def busy_port(kafka: Any) -> int:
     return int(kafka.broker(1).address.rpartition(":")[2])
 
@@ -638,14 +692,13 @@ def test_a_cluster_that_is_not_running() -> None:
     uses: list[Callable[[], object]] = [
         lambda: kafka.bootstrap_servers,
         lambda: kafka.cluster_id,
-        lambda: kafka.brokers,
-        lambda: kafka.controller,
+        lambda: kafka.brokers.controller,
         lambda: kafka.faults,
         lambda: kafka.scratch_dir(),
         kafka.snapshot,
         kafka.reset,
-        kafka.heal,
-        kafka.add_broker,
+        lambda: kafka.brokers,
+        lambda: topic.leader(),
         kafka.requests,
         lambda: kafka.topic("orders"),
         lambda: kafka.existing_topic("orders"),

@@ -115,7 +115,7 @@ def test_a_temporary_cluster_never_waits_for_the_disk(monkeypatch: pytest.Monkey
     monkeypatch.setattr("os.fsync", synced.append)
     with EmbeddedKafka(brokers=2, config={"log.flush.interval.messages": 1}) as kafka:
         use(kafka)
-        kafka.roll("orders")
+        kafka.existing_topic("orders").roll()
         before = kafka.snapshot()
         kafka.broker(2).restart()
         kafka.restore(before)

@@ -23,11 +23,11 @@ def test_followers_keep_a_session_at_their_leader(make_kafka: MakeKafka) -> None
     with make_kafka(brokers=3) as kafka:
         topic = kafka.topic("orders", replication=3)
         topic.send_many(map(str, range(20)))
-        fetches = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker().parts.fetches
+        fetches = kafka.broker(topic.leader())._lifecycle.require_broker().parts.fetches
         assert fetches.session_count == 2
         topic.send_many(map(str, range(20)))
         assert fetches.session_count == 2
-        kafka.await_isr("orders", size=3)
+        topic.await_isr(size=3)
 
 
 def test_a_session_that_made_room_for_another_begins_anew(make_kafka: MakeKafka) -> None:
@@ -38,7 +38,7 @@ def test_a_session_that_made_room_for_another_begins_anew(make_kafka: MakeKafka)
         for turn in range(4):
             topic.send_many([f"{turn}"])
             kafka.clock.advance(minutes=3)  # from now on the older session may be evicted
-        kafka.await_isr("orders", size=3)
+        topic.await_isr(size=3)
         assert [message.text for message in topic.read()] == ["0", "1", "2", "3"]
 
 
@@ -57,7 +57,7 @@ def test_followers_before_2_7_ask_for_the_end_of_their_epoch(
     with make_kafka(brokers=2, config={"inter.broker.protocol.version": release}) as kafka:
         topic = kafka.topic("orders", replication=2)
         topic.send_many(["before"])
-        leader, follower = kafka.describe_partition("orders").replicas
+        leader, follower = topic.partition().replicas
         kafka.broker(follower).restart()
         kafka.await_no_under_replicated()
         topic.send_many(["after"])
@@ -70,7 +70,7 @@ def test_followers_find_a_leader_that_was_restarted(make_kafka: MakeKafka) -> No
     with make_kafka(brokers=3) as kafka:
         topic = kafka.topic("orders", replication=3)
         topic.send_many(["before"])
-        leader = kafka.broker(kafka.leader_of("orders"))
+        leader = kafka.broker(topic.leader())
         leader.restart()
         kafka.await_no_under_replicated()
         topic.send_many(["after"])

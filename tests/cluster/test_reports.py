@@ -56,15 +56,15 @@ def test_requests_are_found_by_what_they_name_and_when(kafka: EmbeddedKafka) -> 
     assert committed.errors == []
     assert committed.answer.topics[0].name == "orders"
     assert kafka.requests("OffsetCommit", group="others") == []
-    leader = kafka.leader_of("orders")
+    leader = kafka.existing_topic("orders").leader()
     assert {seen.broker for seen in kafka.requests("Produce", broker=leader)} == {leader}
 
 
 def test_answers_with_errors_are_found(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", config={"min.insync.replicas": 2}, replication=2)
-    follower = next(iter({*kafka.describe_partition("orders").isr} - {kafka.leader_of("orders")}))
+    follower = next(iter({*orders.partition().isr} - {orders.leader()}))
     kafka.broker(follower).stop()
-    kafka.await_isr("orders", size=1)
+    orders.await_isr(size=1)
     producer = make_producer(kafka, retries=0, **{"enable.idempotence": False})
     mark = kafka.mark()
     assert send(producer, orders.name, b"a")[0] is not None
@@ -182,7 +182,7 @@ def test_a_request_can_be_pickled_with_what_it_names(
     for _ in range(3):
         orders.send("a" * 1_900)
     assert len(orders.read()) == 3
-    kafka.delete_topic("orders")
+    orders.delete()
     kafka.topic("orders")
     orders.send("b")
     assert len(orders.read()) == 1
@@ -251,7 +251,7 @@ def test_requests_before_a_jump_are_as_old_as_the_reader_remembers(kafka: Embedd
 def test_a_report_of_a_cluster_in_ruins_tells_what_is_left(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
-    leader = kafka.leader_of("orders")
+    leader = orders.leader()
     paused, killed = (broker for broker in (1, 2, 3) if broker != leader)
     kafka.broker(paused).pause()
     kafka.broker(killed).kill()
@@ -266,14 +266,14 @@ def test_a_report_of_a_cluster_in_ruins_tells_what_is_left(kafka: EmbeddedKafka)
 def test_what_is_wrong_comes_first_and_a_partition_without_a_leader_is_listed(
     kafka: EmbeddedKafka,
 ) -> None:
-    kafka.topic("alone", replication=1)
-    leader = kafka.leader_of("alone")
-    kafka.topic("safe", replication=3, config={"min.insync.replicas": 3})
-    kafka.topic("pair", replication=3)
+    alone = kafka.topic("alone", replication=1)
+    leader = alone.leader()
+    safe = kafka.topic("safe", replication=3, config={"min.insync.replicas": 3})
+    pair = kafka.topic("pair", replication=3)
     kafka.broker(leader).kill()
-    kafka.await_no_leader("alone")
-    kafka.await_isr("safe", size=2)
-    kafka.await_isr("pair", size=2)
+    alone.await_no_leader()
+    safe.await_isr(size=2)
+    pair.await_isr(size=2)
 
     described = kafka.describe()
     lines = described.splitlines()
@@ -285,14 +285,14 @@ def test_what_is_wrong_comes_first_and_a_partition_without_a_leader_is_listed(
     assert lines[3] == f"! broker down: {down}"
     assert re.search(r"^alone-0 +none +\d+ +\d +\d +- +- +- +-$", described, re.MULTILINE)
     with pytest.raises(AwaitTimeout, match="! no leader: alone-0"):
-        kafka.await_leader("alone", timeout_s=0.1)
+        alone.await_leader(timeout_s=0.1)
 
 
 def test_the_error_that_holds_up_a_client_is_named(kafka: EmbeddedKafka) -> None:
     safe = kafka.topic("safe", config={"min.insync.replicas": 2}, replication=2)
-    (follower,) = {*kafka.describe_partition("safe").isr} - {kafka.leader_of("safe")}
+    (follower,) = {*safe.partition().isr} - {safe.leader()}
     kafka.broker(follower).stop()
-    kafka.await_isr("safe", size=1)
+    safe.await_isr(size=1)
     shop = make_producer(kafka, retries=2, **{"client.id": "shop", "enable.idempotence": False})
     send(shop, safe.name, b"a")
 
@@ -342,17 +342,17 @@ def test_a_report_says_who_holds_records_back(kafka: EmbeddedKafka) -> None:
         report,
     )
     producer.abort_transaction(30)
-    kafka.await_offsets("orders", 2)
-    leader = kafka.leader_of("orders")
+    orders.await_offsets(2)
+    leader = orders.leader()
     slow = next(iter({1, 2, 3} - {leader}))
-    kafka.partition({slow}, {1, 2, 3} - {slow}, zookeeper={1, 2, 3})
+    kafka.brokers.partition({slow}, {1, 2, 3} - {slow}, zookeeper={1, 2, 3})
     blocked = make_producer(kafka)
     blocked.produce("orders", b"b")
     for _ in range(300):
         if "orders-0 is committed up to" in (report := kafka.report()):
             break
         blocked.poll(0.01)
-    kafka.heal()
+    kafka.brokers.heal()
     assert re.search(
         rf"orders-0 is committed up to 2 of 3: held by the replica on broker {slow}, which is at "
         r"2, behind for \d+\.\d s",
@@ -370,7 +370,7 @@ def test_a_handle_whose_topic_is_gone_is_no_error_of_a_client(kafka: EmbeddedKaf
     reader = make_consumer(kafka, "readers", **{"client.id": "shop"})
     reader.subscribe(["orders"])
     assert reader.poll(30) is not None
-    kafka.delete_topic("orders")
+    orders.delete()
 
     def fails(client_id: str) -> bool:
         reader.poll(0)

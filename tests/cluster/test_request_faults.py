@@ -69,10 +69,10 @@ def test_a_topic_is_made_and_deleted_though_the_answer_is_lost(kafka: EmbeddedKa
     with pytest.raises(EmbedKafkaError, match="TOPIC_ALREADY_EXISTS"):
         kafka.topic("made")
     with kafka.faults.disconnect("DELETE_TOPICS", handled=True) as fault:
-        kafka.delete_topic("made")
+        kafka.existing_topic("made").delete()
     assert fault.hits == 1
     with pytest.raises(InvalidArgument, match="no topic 'made'"):
-        kafka.delete_topic("made")
+        kafka.existing_topic("made").delete()
 
 
 def test_a_late_request_is_handled_when_its_time_has_come(
@@ -139,7 +139,7 @@ def test_only_the_named_partition_broker_or_topic_is_met(
         assert send(careless, "prices", "x")[0] is None
         assert send(careless, "orders", "x", partition=1)[0] is not None
         assert fault.hits == 1
-    leader = kafka.leader_of("orders", 0)
+    leader = kafka.existing_topic("orders").leader(0)
     other = leader % 3 + 1
     with kafka.faults.error("PRODUCE", code, broker=other, times=None) as fault:
         assert send(careless, "orders", "x", partition=0)[0] is None

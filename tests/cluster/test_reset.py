@@ -124,7 +124,7 @@ def test_brokers_come_back_and_topics_of_the_beginning_too() -> None:
 
         assert [handle.is_reachable for handle in kafka.brokers] == [True, True, True]
         assert kafka.existing_topic("orders").read() == []
-        assert len(kafka.describe_partition("orders", 1).isr) == 1
+        assert len(kafka.existing_topic("orders").partition(1).isr) == 1
         overrides = kafka.broker(1)._lifecycle.require_broker().config.overrides("topics", "prices")
         assert overrides == {"cleanup.policy": "compact"}
 
@@ -133,4 +133,4 @@ def test_a_cluster_that_may_not_delete_says_so() -> None:
     with EmbeddedKafka(config={"delete.topic.enable": False}, topics={"orders": 1}) as kafka:
         with pytest.raises(EmbedKafkaError, match=r"delete\.topic\.enable"):
             kafka.reset()
-        assert kafka.leader_of("orders") == 1
+        assert kafka.existing_topic("orders").leader() == 1

@@ -89,7 +89,7 @@ def test_a_restarted_broker_knows_the_users() -> None:
 
 def test_a_broker_without_zookeeper_still_knows_the_users() -> None:
     with EmbeddedKafka(brokers=2, config=settings("SCRAM-SHA-512")) as kafka:
-        kafka.partition({1, 2}, zookeeper={2})
+        kafka.brokers.partition({1, 2}, zookeeper={2})
         address = kafka.bootstrap_servers.split(",")[0]
         admin = AdminClient({**client(kafka, "SCRAM-SHA-512"), "bootstrap.servers": address})
         assert admin.list_topics(timeout=WAIT_S).brokers

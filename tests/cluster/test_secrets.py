@@ -41,7 +41,7 @@ def test_a_failing_run_writes_no_secret(
             kafka.existing_topic("orders").read(2, timeout_s=0.5)
         shown += [
             str(unread.value),
-            repr([kafka.config, kafka, security, kafka._prepared, kafka.topic()]),
+            repr([kafka.config, kafka, security, kafka._reach.prepared, kafka.topic()]),
             kafka.report(),
             kafka.describe(),
             repr(kafka.requests()),

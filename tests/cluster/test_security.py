@@ -83,10 +83,10 @@ def test_the_librarys_own_helpers_need_no_further_words(kafka: EmbeddedKafka) ->
     assert "orders" in report
     assert "does not answer" not in report
     kafka.broker(2).restart()
-    kafka.await_isr("orders", 0, size=2)
-    kafka.move_leader("orders", 0, to=2)
+    orders.await_isr(0, size=2)
+    orders.move_leader(0, to=2)
     assert orders.send("second", partition=0).offset >= 0
-    kafka.delete_topic("orders")
+    orders.delete()
 
 
 def test_a_file_for_java_holds_the_same_as_the_settings_for_librdkafka(
@@ -311,7 +311,7 @@ def test_brokers_share_what_they_make_of_unknown_users_and_clients_cannot_reckon
             brokers = [one.require_broker() for one in kafka._require_brokers().all()]
             (secret,) = {one.authentication._credentials.decoy_secret for one in brokers}
             secrets.add(secret)
-            passwords.add(kafka._prepared.password)
+            passwords.add(kafka._reach.prepared.password)
     assert len(secrets) == len(passwords) == 2
 
 

@@ -9,7 +9,9 @@ from embedkafka import EmbeddedKafka
 def choices(kafka: EmbeddedKafka) -> tuple[Any, Any, Any, Any, list[Any]]:
     named, unnamed = kafka.topic("orders", partitions=3), kafka.topic()
     ids = kafka._require_brokers().zk.topic_ids()
-    placed = [kafka.describe_partition("orders", partition).replicas for partition in range(3)]
+    placed = [
+        kafka.existing_topic("orders").partition(partition).replicas for partition in range(3)
+    ]
     return kafka.cluster_id, unnamed.name, ids[named.name], ids[unnamed.name], placed
 
 
@@ -28,7 +30,7 @@ def test_a_later_cluster_in_the_same_directory_gives_out_other_ids(tmp_path: Pat
     """If ids repeated, a new topic would be mistaken for an earlier one."""
     with EmbeddedKafka(seed=7, data_dir=tmp_path) as kafka:
         cluster_id, name, *before, _ = choices(kafka)
-        kafka.delete_topic("orders")
+        kafka.existing_topic("orders").delete()
     with EmbeddedKafka(seed=7, data_dir=tmp_path) as kafka:
         same_id, other_name, *after, _ = choices(kafka)
     assert same_id == cluster_id

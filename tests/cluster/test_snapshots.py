@@ -59,7 +59,7 @@ def numbered_batch(
         timeout_ms=10_000,
         topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
     )
-    host, port = kafka.broker(kafka.leader_of(topic)).address.split(":")
+    host, port = kafka.broker(kafka.existing_topic(topic).leader()).address.split(":")
     with RawClient(host, int(port)) as client:
         answer = client.call(request, 9).responses[0].partition_responses[0]
     return answer.base_offset, ErrorCode(answer.error_code)
@@ -67,7 +67,7 @@ def numbered_batch(
 
 def test_records_topics_offsets_and_settings_are_put_back(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3, config={"retention.ms": 123_456_789})
-    kafka.topic("old", partitions=2, replication=3)
+    old = kafka.topic("old", partitions=2, replication=3)
     orders.send("a")
     commit(kafka, "readers", "orders", 1)
     cluster_id, addresses = kafka.cluster_id, kafka.bootstrap_servers
@@ -75,9 +75,9 @@ def test_records_topics_offsets_and_settings_are_put_back(kafka: EmbeddedKafka) 
     for text in ("b", "c"):
         orders.send(text)
     commit(kafka, "readers", "orders", 3)
-    kafka.delete_topic("old")
+    old.delete()
     kafka.topic("new").send("x")
-    kafka.add_partitions("orders", 2)
+    orders.add_partitions(2)
     for _ in range(2):
         kafka.restore(then)
         assert texts(orders) == ["a"]
@@ -167,10 +167,10 @@ def test_brokers_run_or_not_as_they_did(kafka: EmbeddedKafka) -> None:
     orders = kafka.topic("orders", replication=3)
     orders.send("a")
     kafka.broker(3).stop()
-    kafka.await_isr("orders", size=2)
+    orders.await_isr(size=2)
     then = kafka.snapshot()
     kafka.broker(3).start()
-    kafka.add_broker()
+    kafka.brokers.add()
     kafka.broker(1).kill()
     orders.send("b")
     kafka.restore(then)
@@ -178,14 +178,14 @@ def test_brokers_run_or_not_as_they_did(kafka: EmbeddedKafka) -> None:
     assert [handle.is_running for handle in kafka.brokers] == [True, True, False]
     assert texts(orders) == ["a"]
     kafka.broker(3).start()
-    kafka.await_isr("orders", size=3)
+    orders.await_isr(size=3)
 
 
 def test_a_partition_of_the_network_is_over_after_a_restore(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3)
+    orders = kafka.topic("orders", replication=3)
     then = kafka.snapshot()
-    kafka.partition({1}, {2, 3})
-    kafka.await_isr("orders", size=2)
+    kafka.brokers.partition({1}, {2, 3})
+    orders.await_isr(size=2)
     kafka.restore(then)
     kafka.await_no_under_replicated()
     assert kafka.existing_topic("orders").send("works").offset == 0
@@ -198,8 +198,8 @@ def test_failover_after_a_restore_loses_nothing(kafka: EmbeddedKafka) -> None:
     orders.send("forgotten")
     kafka.restore(then)
     orders.send("50")
-    kafka.broker(kafka.leader_of("orders")).kill()
-    kafka.await_isr("orders", size=2)
+    kafka.broker(orders.leader()).kill()
+    orders.await_isr(size=2)
     orders.send("51")
     assert texts(orders) == [str(n) for n in range(52)]
 
@@ -370,11 +370,11 @@ def test_a_restore_that_was_killed_is_whole_or_refused(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with EmbeddedKafka(brokers=2, data_dir=data_dir) as kafka:
         orders = kafka.topic("orders", replication=2)
-        kafka.topic("old", replication=2)
+        old = kafka.topic("old", replication=2)
         orders.send("a")
         snapshot = kafka.snapshot()
         orders.send("b")
-        kafka.delete_topic("old")
+        old.delete()
         kafka.topic("new", replication=2).send("x")
         with pytest.MonkeyPatch.context() as patch:
             killed = KilledAtEveryStep(data_dir, tmp_path, patch)

@@ -25,7 +25,7 @@ def kafka(cluster: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
 def test_nothing_is_sent_to_a_topic_that_is_gone(kafka: EmbeddedKafka) -> None:
     gone = kafka.topic("gone")
     gone.send("while it is there")
-    kafka.delete_topic("gone")
+    gone.delete()
     for send in (lambda: gone.send("x"), lambda: gone.send_many(["x"])):
         with pytest.raises(EmbedKafkaError, match="cannot write to topic gone: there is no such"):
             send()
@@ -60,7 +60,7 @@ def test_names_and_brokers_that_cannot_be_are_refused(kafka: EmbeddedKafka) -> N
     with pytest.raises(InvalidArgument, match="not empty, got ''"):
         kafka.topic("")
     with pytest.raises(InvalidArgument, match="there is no broker 9; there are 1, 2"):
-        kafka.partition({1}, {9})
+        kafka.brokers.partition({1}, {9})
 
 
 def test_many_records_have_keys_headers_and_partitions(kafka: EmbeddedKafka) -> None:

@@ -27,7 +27,7 @@ def moves(changes: list[StateChange]) -> list[tuple[str, str]]:
 def test_a_topic_is_created_and_deleted(kafka: EmbeddedKafka) -> None:
     assert moves(kafka.state_changes("orders")) == [(NON_EXISTENT, NEW), (NEW, ONLINE)]
     mark = kafka.mark()
-    kafka.delete_topic("orders")
+    kafka.existing_topic("orders").delete()
     assert moves(kafka.state_changes("orders", since=mark)) == [
         (ONLINE, OFFLINE),
         (OFFLINE, NON_EXISTENT),
@@ -46,27 +46,29 @@ def test_a_topic_is_created_and_deleted(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_failover_shows_who_leads_and_who_decided(kafka: EmbeddedKafka) -> None:
-    leader = kafka.leader_of("orders")
-    kafka.elect_controller(next(each.id for each in kafka.brokers if each.id != leader))
+    leader = kafka.existing_topic("orders").leader()
+    kafka.broker(next(each.id for each in kafka.brokers if each.id != leader)).become_controller()
     mark = kafka.mark()
     kafka.broker(leader).kill()
-    successor = kafka.await_leader("orders")
+    successor = kafka.existing_topic("orders").await_leader()
     lost, found = kafka.state_changes("orders", partition=0, since=mark)
     assert moves([lost, found]) == [(ONLINE, OFFLINE), (OFFLINE, ONLINE)]
     assert (lost.leader, found.leader) == (leader, successor)
     assert found.leader_epoch == lost.leader_epoch + 1
-    assert found.controller == kafka.controller
+    assert found.controller == kafka.brokers.controller
     assert f"orders-0 {OFFLINE} -> {ONLINE}, leader {successor}" in str(found)
 
 
 def test_an_election_says_why(kafka: EmbeddedKafka) -> None:
-    preferred = kafka.leader_of("orders")
+    preferred = kafka.existing_topic("orders").leader()
     mark = kafka.mark()
     kafka.broker(preferred).restart()
-    kafka.await_isr("orders", size=3)
-    assert "elected it when the leader shut down" in kafka.explain("orders")
-    kafka.move_leader("orders", to=preferred)
-    assert "elected it because it is the preferred replica" in kafka.explain("orders")
+    kafka.existing_topic("orders").await_isr(size=3)
+    assert "elected it when the leader shut down" in kafka.existing_topic("orders").explain()
+    kafka.existing_topic("orders").move_leader(to=preferred)
+    assert (
+        "elected it because it is the preferred replica" in kafka.existing_topic("orders").explain()
+    )
     elections = kafka.state_changes("orders", since=mark)
     assert [each.election for each in elections] == ["controlled shutdown", "preferred replica"]
     assert str(elections[-1]).endswith(" (preferred replica)")
@@ -74,8 +76,8 @@ def test_an_election_says_why(kafka: EmbeddedKafka) -> None:
 
 def test_a_reassignment_shows_every_move() -> None:
     with EmbeddedKafka(brokers=2) as kafka:
-        kafka.topic("moved", replication=1)
-        old = kafka.leader_of("moved")
+        moved = kafka.topic("moved", replication=1)
+        old = moved.leader()
         new = 3 - old
         mark = kafka.mark()
         reassign(kafka, "moved", [new])
@@ -97,26 +99,26 @@ def test_a_reassignment_shows_every_move() -> None:
         ]
         [election] = [each for each in found if each.replica is None]
         assert (election.election, election.leader) == ("reassigned partition", new)
-        assert "elected it for a reassignment" in kafka.explain("moved")
+        assert "elected it for a reassignment" in kafka.existing_topic("moved").explain()
 
 
 def test_an_unclean_election_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, LOGGERS["state.change.logger"])
     settings = {"unclean.leader.election.enable": "true"}
     with EmbeddedKafka(brokers=3, config={"replica.lag.time.max.ms": 60_000}) as kafka:
-        kafka.topic("risky", replication=2, config=settings)
-        leader = kafka.leader_of("risky")
-        [follower] = set(kafka.describe_partition("risky").replicas) - {leader}
-        kafka.elect_controller(6 - leader - follower)
+        risky = kafka.topic("risky", replication=2, config=settings)
+        leader = risky.leader()
+        [follower] = set(risky.partition().replicas) - {leader}
+        kafka.broker(6 - leader - follower).become_controller()
         kafka.broker(follower).kill()
-        kafka.await_isr("risky", size=1)
+        risky.await_isr(size=1)
         kafka.broker(leader).kill()
-        kafka.await_no_leader("risky")
+        risky.await_no_leader()
         kafka.broker(follower).start()
-        assert kafka.await_leader("risky") == follower
+        assert risky.await_leader() == follower
         last = kafka.state_changes("risky")[-1]
         assert (last.election, last.is_unclean) == ("offline partition", True)
-        assert "though it was not in sync" in kafka.explain("risky")
+        assert "though it was not in sync" in risky.explain()
         assert kafka.metrics().total("UncleanLeaderElectionsPerSec") == 1
     logged = [each.getMessage() for each in caplog.records if "risky-0" in each.getMessage()]
     assert str(last) in logged
@@ -126,7 +128,7 @@ def test_an_unclean_election_says_so(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_refused_move_says_why() -> None:
     with EmbeddedKafka(brokers=2, topics={"orders": TopicSpec()}) as kafka:
         mark = kafka.mark()
-        kafka.broker(kafka.leader_of("orders")).kill()
+        kafka.broker(kafka.existing_topic("orders").leader()).kill()
 
         def refused() -> list[StateChange]:
             return [each for each in kafka.state_changes("orders", since=mark) if each.refused]

@@ -16,10 +16,10 @@ def directories(kafka: EmbeddedKafka, broker_id: int, topic: str) -> list[str]:
 def move_away(kafka: EmbeddedKafka, topic: str) -> Any:
     """Kills a follower and moves its replica to another broker; returns the dead one."""
     replicas = replicas_of(kafka, topic)
-    (dead,) = replicas - {kafka.leader_of(topic)}
+    (dead,) = replicas - {kafka.existing_topic(topic).leader()}
     kafka.broker(dead).kill()
     target = {1, 2, 3} - {dead}
-    kafka.await_isr(topic, size=1)
+    kafka.existing_topic(topic).await_isr(size=1)
     reassign(kafka, topic, sorted(target))
     eventually(lambda: replicas_of(kafka, topic) == target, "the replica has moved")
     return dead
@@ -41,10 +41,10 @@ def test_a_topic_made_again_has_a_replica_where_an_old_one_was(kafka: EmbeddedKa
     topic = kafka.topic("orders", replication=2)
     topic.send_many(["old"])
     dead = move_away(kafka, "orders")
-    kafka.delete_topic("orders")
+    topic.delete()
     kafka.broker(dead).start()
     topic = kafka.topic("orders", replication=3)
-    kafka.await_isr("orders", size=3)
+    topic.await_isr(size=3)
     topic.send_many(["new"])
     assert [message.text for message in topic.read()] == ["new"]
     assert "orders-0" in directories(kafka, dead, "orders")
@@ -54,9 +54,9 @@ def test_a_replica_whose_topic_is_deleted_meanwhile_is_set_aside(kafka: Embedded
     """The deletion does not wait for the broker, which finds a log without a topic at its start."""
     topic = kafka.topic("orders", replication=3)
     topic.send_many(["a"])
-    dead = kafka.broker(next(b for b in (1, 2, 3) if b != kafka.leader_of("orders")))
+    dead = kafka.broker(next(b for b in (1, 2, 3) if b != topic.leader()))
     dead.kill()
-    kafka.delete_topic("orders")
+    topic.delete()
     dead.start()
     (name,) = directories(kafka, dead.id, "orders")
     assert name.endswith("-stray")

@@ -58,12 +58,12 @@ def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka_at_rate: Any, r
     moving = kafka.topic("moving", replication=1, config=throttled)
     staying = kafka.topic("staying", replication=3)
     moving.send_many([VALUE] * COUNT)
-    source = kafka.leader_of("moving")
-    if kafka.controller == source:
+    source = moving.leader()
+    if kafka.brokers.controller == source:
         kafka.broker(source).restart()
-        kafka.await_controller()
+        kafka.brokers.await_controller()
         kafka.await_no_under_replicated()
-    first = kafka.controller
+    first = kafka.brokers.controller
     assert first != source
     (target,) = {1, 2, 3} - {source, first}
 
@@ -73,7 +73,7 @@ def test_a_throttled_reassignment_waits_until_it_may_go_on(kafka_at_rate: Any, r
     staying.send_many([VALUE] * COUNT)  # all three brokers acknowledge them
     assert 0 < end_offset(kafka, target, "moving") < COUNT
     kafka.broker(first).kill()  # the next controller resumes the reassignment
-    kafka.await_controller()
+    kafka.brokers.await_controller()
     kafka.broker(first).start()
     assert replicas_of(kafka, "moving") == {source, target}
 

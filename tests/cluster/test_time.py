@@ -64,10 +64,10 @@ def test_its_age_survives_restarts_and_leaders(moving: EmbeddedKafka) -> None:
     moving.clock.advance(days=8)
     orders = moving.topic(replication=2, config={"retention.ms": 7 * DAY_MS})
     send(moving, orders.name, "new")
-    leader = moving.leader_of(orders.name)
+    leader = orders.leader()
     moving.broker(leader).restart()
-    moving.await_isr(orders.name, size=2)
-    assert moving.leader_of(orders.name) != leader
+    orders.await_isr(size=2)
+    assert orders.leader() != leader
     run_retention(moving)
     assert texts(orders) == ["new"]
 

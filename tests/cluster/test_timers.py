@@ -119,7 +119,7 @@ def segment_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     send(kafka, orders.name, "a")
     yield
     send(kafka, orders.name, "b")
-    broker = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker()
+    broker = kafka.broker(orders.leader())._lifecycle.require_broker()
     names = {path.name for path in broker.spec.log_dirs[0].glob("orders-0/*.log")}
     assert names == {f"{0:020d}.log", f"{1:020d}.log"}
 
@@ -128,11 +128,11 @@ def min_compaction_lag_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     orders = kafka.topic(config={"cleanup.policy": "compact", "min.compaction.lag.ms": WEEK_MS})
     for value in ("a", "b"):
         send(kafka, orders.name, value, key="key")
-    kafka.roll(orders.name)
-    kafka.compact(orders.name)
+    orders.roll()
+    orders.compact()
     assert texts(orders) == ["a", "b"]
     yield
-    kafka.compact(orders.name)
+    orders.compact()
     assert texts(orders) == ["b"]
 
 
@@ -141,10 +141,10 @@ def delete_retention_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     send(kafka, orders.name, None, key="gone")
     send(kafka, orders.name, "a", key="kept")
     for _ in range(2):
-        kafka.compact(orders.name)
+        orders.compact()
     assert [record.key for record in orders.read()] == [b"gone", b"kept"]
     yield
-    kafka.compact(orders.name)
+    orders.compact()
     assert [record.key for record in orders.read()] == [b"kept"]
 
 
@@ -201,11 +201,11 @@ def transaction_timeout_ms(kafka: EmbeddedKafka) -> Iterator[None]:
 
 
 def producer_id_expiration_ms(kafka: EmbeddedKafka) -> Iterator[None]:
-    kafka.topic("orders")
+    orders = kafka.topic("orders")
     client = producer(kafka, **{"enable.idempotence": True})
     client.produce("orders", "a")
     assert client.flush(30) == 0
-    replicas = kafka.broker(kafka.leader_of("orders"))._lifecycle.require_broker().logs
+    replicas = kafka.broker(orders.leader())._lifecycle.require_broker().logs
     log = next(log for log in replicas.all_logs() if log.topic_partition.topic == "orders")
     assert len(log.active_producers()) == 1
     yield
@@ -237,29 +237,29 @@ def session_timeout_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     with kafka.faults.disconnect("HEARTBEAT", times=None) as cut:
         poll_until(consumer, lambda: cut.hits > 0)
         yield
-        kafka.await_group("sleepers", members=0)
+        kafka.group("sleepers").await_state(members=0)
     poll_until(consumer, lambda: len(seen) > 1)
     consumer.close()
 
 
 def zookeeper_session_timeout_ms(kafka: EmbeddedKafka) -> Iterator[None]:
-    kafka.topic("orders", replication=2)
-    leader = kafka.leader_of("orders")
+    orders = kafka.topic("orders", replication=2)
+    leader = orders.leader()
     kafka.broker(leader).pause()
     yield
-    assert kafka.await_leader("orders") != leader
+    assert orders.await_leader() != leader
     kafka.broker(leader).resume()
 
 
 def replica_lag_time_max_ms(kafka: EmbeddedKafka) -> Iterator[None]:
-    kafka.topic("orders", replication=2)
-    kafka.partition({1}, {2}, zookeeper={1, 2})
+    orders = kafka.topic("orders", replication=2)
+    kafka.brokers.partition({1}, {2}, zookeeper={1, 2})
     kafka.existing_topic("orders")
     client = producer(kafka, acks=1)
     client.produce("orders", "a")
     assert client.flush(30) == 0
     yield
-    kafka.await_isr("orders", size=1)
+    orders.await_isr(size=1)
 
 
 def connections_max_idle_ms(kafka: EmbeddedKafka) -> Iterator[None]:
@@ -301,7 +301,7 @@ def max_poll_interval_ms(kafka: EmbeddedKafka) -> Iterator[None]:
         )
         first.call(sync, 2)
         joining = threads.submit(join, second)
-        kafka.await_group("workers", state="PreparingRebalance")
+        kafka.group("workers").await_state(state="PreparingRebalance")
         yield
         joined = joining.result(30)
         assert joined.error_code == 0
@@ -309,8 +309,8 @@ def max_poll_interval_ms(kafka: EmbeddedKafka) -> Iterator[None]:
 
 
 def fetch_max_wait_ms(kafka: EmbeddedKafka) -> Iterator[None]:
-    kafka.topic("orders")
-    leader = kafka.leader_of("orders")
+    orders = kafka.topic("orders")
+    leader = orders.leader()
     waiting = kafka.broker(leader)._lifecycle.require_broker().replicas.waiters.fetch
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     request = FetchRequest(
@@ -344,7 +344,7 @@ def leader_replication_throttled_rate(kafka: EmbeddedKafka) -> Iterator[None]:
         "orders", replication=1, config={"leader.replication.throttled.replicas": "*"}
     )
     count = len(orders.send_many(["x" * 100_000] * 15))  # two fetches take them
-    leader = kafka.leader_of("orders")
+    leader = orders.leader()
     (follower,) = {1, 2} - {leader}
     replicas = kafka.broker(follower)._lifecycle.require_broker().replicas
 
@@ -362,7 +362,7 @@ def leader_replication_throttled_rate(kafka: EmbeddedKafka) -> Iterator[None]:
 def file_delete_delay_ms(kafka: EmbeddedKafka) -> Iterator[None]:
     orders = kafka.topic("orders", config={"file.delete.delay.ms": 600_000})
     orders.send("a")
-    kafka.delete_topic("orders")
+    orders.delete()
     assert log_files(kafka, "orders*")
     yield
     await_true(lambda: not log_files(kafka, "orders*"))

@@ -181,7 +181,7 @@ def test_clients_cannot_connect_while_the_certificate_has_expired() -> None:
         with pytest.raises(KafkaException):
             admin.list_topics(timeout=1)
         kafka.broker(2).restart()
-        kafka.await_brokers()  # brokers and their controller go on
+        kafka.brokers.await_all()  # brokers and their controller go on
         kafka.logins.renew_certificates()
         assert admin.list_topics(timeout=TIMEOUT_S).brokers
         kafka.logins.expire_certificates()

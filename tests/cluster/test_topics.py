@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from embedkafka import AwaitTimeout, BrokerHandle, EmbeddedKafka, EmbedKafkaError, Message, Topic
+from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, Message, OwnedBroker, Topic
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -108,9 +108,9 @@ def test_what_is_deleted_while_waiting_no_longer_counts(kafka: EmbeddedKafka) ->
 def test_a_topic_grows_and_goes(kafka: EmbeddedKafka) -> None:
     topic = kafka.topic(partitions=1)
     topic.send("before")
-    kafka.add_partitions(topic.name, 4)
+    topic.add_partitions(4)
     assert topic.send("x", partition=3).partition == 3
-    kafka.delete_topic(topic.name)
+    topic.delete()
     assert topic.name not in kafka.describe()  # no broker has a replica left
     again = kafka.topic(topic.name)
     assert again.read() == []
@@ -123,7 +123,7 @@ def test_a_number_alone_does_not_stop_a_broker(kafka: EmbeddedKafka, count: int)
     with pytest.raises(EmbedKafkaError, match="POLICY_VIOLATION"):
         kafka.topic("large", partitions=count)
     with pytest.raises(EmbedKafkaError, match="POLICY_VIOLATION"):
-        kafka.add_partitions(topic.name, count)
+        topic.add_partitions(count)
     topic.send("goes on")
 
 
@@ -141,12 +141,12 @@ def test_spark_is_told_where_to_read(kafka: EmbeddedKafka) -> None:
 @pytest.mark.timeout(30)
 def test_a_deletion_that_nobody_answers_ends_in_its_time(kafka: EmbeddedKafka) -> None:
     """Each of three brokers is asked once, and none for the half minute of other requests."""
-    kafka.topic("unanswered")
+    unanswered = kafka.topic("unanswered")
     kafka.faults.drop_reply("DELETE_TOPICS", times=None)
     with pytest.raises(EmbedKafkaError, match="no broker answers"):
-        kafka.delete_topic("unanswered", timeout_s=0.1)
+        unanswered.delete(timeout_s=0.1)
     kafka.faults.clear()
-    kafka.await_topic_gone("unanswered")
+    unanswered.await_gone()
 
 
 def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
@@ -155,22 +155,22 @@ def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
     """By topic id, as the Java client produces: after the deletion, the id has no name."""
     name = kafka.topic(replication=3).name
     topic_id = kafka.broker(1)._lifecycle.require_broker().metadata.snapshot.topic_ids[name]
-    leader = kafka.leader_of(name)
+    leader = kafka.existing_topic(name).leader()
     everyone = {handle.id for handle in kafka.brokers}
-    side = {leader, kafka.controller}
-    kafka.partition(side, everyone - side, zookeeper=everyone)
+    side = {leader, kafka.brokers.controller}
+    kafka.brokers.partition(side, everyone - side, zookeeper=everyone)
     waits = note_waiting(kafka.broker(leader), monkeypatch)
     with ThreadPoolExecutor(2) as threads:
         answer = threads.submit(produce_by_id, kafka.broker(leader), topic_id)
         assert waits.wait(20)
-        gone = threads.submit(kafka.delete_topic, name)
+        gone = threads.submit(kafka.existing_topic(name).delete)
         assert answer.result(20) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        kafka.heal()
+        kafka.brokers.heal()
         gone.result(20)
     kafka.check()
 
 
-def note_waiting(handle: BrokerHandle, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+def note_waiting(handle: OwnedBroker, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """An event that is set once a produce request waits for replicas at this broker."""
     waits = threading.Event()
     purgatory = handle._lifecycle.require_broker().replicas.waiters.produce
@@ -185,7 +185,7 @@ def note_waiting(handle: BrokerHandle, monkeypatch: pytest.MonkeyPatch) -> threa
     return waits
 
 
-def produce_by_id(handle: BrokerHandle, topic_id: uuid.UUID) -> ErrorCode:
+def produce_by_id(handle: OwnedBroker, topic_id: uuid.UUID) -> ErrorCode:
     data = ProduceRequest.Topic.Partition(
         index=0, records=memoryview(build_batch([(0, None, b"a", ())]))
     )
@@ -210,28 +210,28 @@ def test_a_topic_made_again_with_fewer_partitions_takes_records(kafka: EmbeddedK
         for key in range(8):
             topic.send("value", key=str(key))
         assert len(topic.read()) == 8
-        kafka.delete_topic("shrunk")
+        topic.delete()
 
 
 def test_a_topic_from_the_configuration_grows_under_its_producer() -> None:
     with EmbeddedKafka(topics={"configured": 1}) as kafka:
         topic = kafka.existing_topic("configured")
         topic.send("before")
-        kafka.add_partitions("configured", 4)
+        topic.add_partitions(4)
         assert topic.send("x", partition=3).partition == 3
 
 
 def test_a_topic_whose_leader_changed_can_be_made_again(kafka: EmbeddedKafka) -> None:
     """The handles' producer would prefer the old leader, whose epoch was higher."""
     topic = kafka.topic(replication=3)
-    kafka.broker(kafka.leader_of(topic.name)).restart()
+    kafka.broker(topic.leader()).restart()
     kafka.await_no_under_replicated()
     topic.send("old")
-    old_leader = kafka.leader_of(topic.name)
+    old_leader = topic.leader()
     while True:  # about one time in three it is the same
-        kafka.delete_topic(topic.name)
+        topic.delete()
         topic = kafka.topic(topic.name, replication=3)
-        if kafka.leader_of(topic.name) != old_leader:
+        if topic.leader() != old_leader:
             break
     topic.send("new")
     assert [message.text for message in topic.read()] == ["new"]

@@ -89,7 +89,7 @@ def test_a_client_that_stays_brings_a_topic_back_only_by_writing(
 
     fresh = client(kafka, "fresh")
     finds(fresh, "late")
-    kafka.await_leader("late")
+    kafka.existing_topic("late").await_leader()
     with pytest.raises(EmbedKafkaError, match="client fresh has asked for it"):
         kafka.topic("late")
 
@@ -117,12 +117,12 @@ def test_a_client_that_connects_again_only_after_the_block_is_known_too(
     wanted = MetadataRequest(topics=[MetadataRequest.Topic(name="seen")])
 
     def finds_raw() -> bool:
-        with closing(kafka._running_broker().make_client("slow")) as slow:
+        with closing(kafka._reach.running_broker().make_client("slow")) as slow:
             return not slow.call(wanted, 9).topics[0].error_code
 
     with kafka.isolated():
         kafka.topic("seen")
-        slow = kafka._running_broker().make_client("slow")
+        slow = kafka._reach.running_broker().make_client("slow")
         assert not slow.call(wanted, 9).topics[0].error_code
         for handle in kafka.brokers:
             handle.kill()

@@ -31,7 +31,7 @@ def test_a_broker_that_is_down_is_fenced_until_it_returns() -> None:
     with EmbeddedKafka(brokers=2) as kafka, connect(kafka) as raw:
         addresses = dict(zip((1, 2), kafka.bootstrap_servers.split(","), strict=True))
         kafka.broker(2).stop()
-        kafka.await_brokers()
+        kafka.brokers.await_all()
         assert described(raw) == {1: (addresses[1], False), 2: (addresses[2], True)}
         kafka.broker(2).start()
         assert {broker: fenced for broker, (_, fenced) in described(raw).items()} == {
@@ -44,7 +44,7 @@ def test_a_broker_that_is_down_can_be_forgotten() -> None:
     with EmbeddedKafka(brokers=2) as kafka, connect(kafka) as raw:
         assert unregister(raw, 2) is ErrorCode.INVALID_REQUEST  # it runs
         kafka.broker(2).stop()
-        kafka.await_brokers()
+        kafka.brokers.await_all()
         assert unregister(raw, 2) is ErrorCode.NONE
         assert set(described(raw)) == {1}
         assert unregister(raw, 2) is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -21,7 +21,7 @@ def test_groups_and_their_lag_are_values(kafka: EmbeddedKafka) -> None:
         pass
     consumer.commit(message=message, asynchronous=False)
 
-    stable = kafka.await_group_stable("readers")
+    stable = kafka.group("readers").await_stable()
 
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     assert (stable.group, stable.state) == ("readers", "Stable")
@@ -29,13 +29,13 @@ def test_groups_and_their_lag_are_values(kafka: EmbeddedKafka) -> None:
     assert (member.client_id, member.partitions) == ("shop", (first, second))
     assert stable.committed == {first: message.offset() + 1}
     assert stable.lag == {first: 2 - message.offset()}
-    assert stable.total_lag == sum(kafka.lag("readers").values())
-    assert kafka.lag("readers", "orders") == {first: 2 - message.offset(), second: 1}
+    assert stable.total_lag == sum(kafka.group("readers").lag().values())
+    assert kafka.group("readers").lag("orders") == {first: 2 - message.offset(), second: 1}
     assert [group.group for group in kafka.groups()] == ["readers"]
     with pytest.raises(InvalidArgument, match="there is no topic 'prices'"):
-        kafka.lag("readers", "prices")
+        kafka.group("readers").lag("prices")
     consumer.close()
-    kafka.delete_topic("orders")
+    orders.delete()
     (group,) = kafka.groups()
     assert (group.state, group.members, group.total_lag) == ("Empty", (), 0)
 
@@ -46,9 +46,9 @@ def test_a_topic_knows_its_ends_and_partitions(kafka: EmbeddedKafka) -> None:
     assert orders.end_offsets() == {0: 0, 1: 1}
     partitions = orders.partitions()
     assert [each.partition for each in partitions] == [0, 1]
-    assert [each.leader for each in partitions] == [kafka.leader_of("orders", n) for n in (0, 1)]
+    assert [each.leader for each in partitions] == [orders.leader(n) for n in (0, 1)]
     assert all(set(each.replicas) == {1, 2, 3} for each in partitions)
-    kafka.delete_topic("orders")
+    orders.delete()
     with pytest.raises(InvalidArgument, match="there is no topic 'orders'"):
         orders.end_offsets()
 
@@ -68,7 +68,7 @@ def test_ends_are_asked_for_again_if_the_leader_has_died(kafka: EmbeddedKafka) -
     kafka.topic("orders", replication=3).send("x")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.list_topics(timeout=30)
-    kafka.broker(kafka.leader_of("orders", 0)).kill()
+    kafka.broker(kafka.existing_topic("orders").leader(0)).kill()
     first = TopicPartition("orders", 0)
     assert ask_ends(admin, [first], is_committed=False, timeout_s=30) == {first: 1}
 
@@ -95,7 +95,7 @@ def test_a_plain_read_leaves_no_trace(kafka: EmbeddedKafka) -> None:
     assert "__consumer_offsets" not in kafka.describe()
     consumer = make_consumer(kafka, "readers", **PATIENT)
     consumer.subscribe(["orders"])
-    kafka.await_group_stable("readers")
+    kafka.group("readers").await_stable()
     consumer.close()
     assert "__consumer_offsets" in kafka.describe(), "other clients get what Kafka gives them"
 
@@ -104,16 +104,16 @@ def test_retention_and_compaction_happen_when_a_test_waits_for_them(kafka: Embed
     old = kafka.topic("old", replication=3, config={"retention.ms": 1000})
     old.send("x")
     kafka.clock.advance(days=1)
-    kafka.await_retention("old")
+    old.await_retention()
     assert old.read() == []
     assert old.end_offsets() == {0: 1}
     keyed = kafka.topic("keyed", config={"cleanup.policy": "compact"})
     for value in ("a", "b"):
         keyed.send(value, key="k")
-    kafka.await_compaction("keyed")
+    keyed.await_compaction()
     assert [message.text for message in keyed.read()] == ["b"]
     with pytest.raises(InvalidArgument, match="there is no topic 'prices'"):
-        kafka.await_retention("prices")
+        kafka.existing_topic("prices").await_retention()
 
 
 def test_a_cluster_says_where_it_is_and_how_it_fares(kafka: EmbeddedKafka) -> None:
@@ -132,7 +132,7 @@ def test_coordinators_are_those_that_clients_find(kafka: EmbeddedKafka) -> None:
         consumer.commit(offsets=[Position("orders", 0, 1)], asynchronous=False)
         consumer.close()
         (described,) = admin.describe_consumer_groups([group]).values()
-        assert kafka.coordinator_of(group) == described.result(20).coordinator.id
+        assert kafka.group(group).coordinator() == described.result(20).coordinator.id
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "payments"}
     )
@@ -142,4 +142,4 @@ def test_coordinators_are_those_that_clients_find(kafka: EmbeddedKafka) -> None:
         for seen in kafka.requests("InitProducerId")
         if seen.request.transactional_id == "payments" and not seen.errors
     ]
-    assert kafka.coordinator_of(transactional_id="payments") == answered.broker
+    assert kafka.transaction_coordinator("payments") == answered.broker

@@ -38,7 +38,7 @@ def awaited(kafka: EmbeddedKafka, fits: Callable[[WaitingRequest], bool]) -> Wai
 
 
 def test_a_produce_waits_for_the_replica_that_is_cut_off(kafka: EmbeddedKafka) -> None:
-    leader = kafka.leader_of("orders")
+    leader = kafka.existing_topic("orders").leader()
     lost = min({1, 2, 3} - {leader})
     producer = make_producer(kafka, **{"client.id": "shop", "request.timeout.ms": 60_000})
     with kafka.faults.cut_link(lost, leader):
@@ -61,8 +61,8 @@ def test_a_deletion_of_records_waits_for_the_replica_that_has_them_still(
     kafka: EmbeddedKafka,
 ) -> None:
     kafka.topic("trimmed", replication=3).send("a")
-    kafka.await_isr("trimmed", size=3)
-    leader = kafka.leader_of("trimmed")
+    kafka.existing_topic("trimmed").await_isr(size=3)
+    leader = kafka.existing_topic("trimmed").leader()
     lost = min({1, 2, 3} - {leader})
     partition = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=-1)
     topic = DeleteRecordsRequest.Topic(name="trimmed", partitions=[partition])
@@ -89,8 +89,8 @@ def test_a_fetch_waits_for_records_that_are_not_there(kafka: EmbeddedKafka) -> N
 
 
 def test_topics_wait_for_a_broker_that_the_controller_does_not_reach(kafka: EmbeddedKafka) -> None:
-    assert kafka.controller is not None
-    uninformed = 1 + kafka.controller % 3
+    assert kafka.brokers.controller is not None
+    uninformed = 1 + kafka.brokers.controller % 3
     topic = CreateTopicsRequest.Topic(
         name="made", num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
@@ -98,7 +98,7 @@ def test_topics_wait_for_a_broker_that_the_controller_does_not_reach(kafka: Embe
     deletion = DeleteTopicsRequest(topics=[], topic_names=["made"], timeout_ms=60_000)
     with connect(kafka, uninformed) as raw:
         for request, version, what in ((creation, 7, "its leaders"), (deletion, 5, "its deletion")):
-            with kafka.faults.stall_link(kafka.controller, uninformed):
+            with kafka.faults.stall_link(kafka.brokers.controller, uninformed):
                 sent = raw.send(request, version)
                 waiting = awaited(kafka, lambda one: one.topics == ("made",))
             raw.receive(request, version, sent)
@@ -128,7 +128,7 @@ def test_a_commit_waits_like_the_write_that_stores_it(kafka: EmbeddedKafka) -> N
     consumer = make_consumer(kafka, "committers", **{"client.id": "saver"})
     offset = confluent_kafka.TopicPartition("orders", 0, 0)
     consumer.commit(offsets=[offset], asynchronous=False)
-    coordinator = kafka.coordinator_of("committers")
+    coordinator = kafka.group("committers").coordinator()
     lost = min({1, 2, 3} - {coordinator})
     with kafka.faults.cut_link(lost, coordinator):
         consumer.commit(offsets=[offset], asynchronous=True)

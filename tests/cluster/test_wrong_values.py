@@ -104,14 +104,21 @@ GOOD: Mapping[str, Any] = {
 OBJECTS: Mapping[type, Callable[[EmbeddedKafka], object]] = {
     embedkafka.Acls: lambda kafka: kafka.acls,
     embedkafka.BrokerHandle: lambda kafka: kafka.broker(2),
+    embedkafka.BrokerHandles: lambda kafka: kafka.brokers,
+    embedkafka.Cluster: lambda kafka: kafka,
     embedkafka.ClusterConfig: lambda kafka: kafka.config,
     embedkafka.Disk: lambda kafka: kafka.faults.disk(2),
     embedkafka.EmbeddedKafka: lambda kafka: kafka,
     embedkafka.Fault: lambda kafka: kafka.faults.error("FETCH", "UNKNOWN_SERVER_ERROR", broker=2),
     embedkafka.FaultPlan: lambda kafka: kafka.faults.plan(seed=1, steps=1, allow=["delay"]),
     embedkafka.Faults: lambda kafka: kafka.faults,
+    embedkafka.Group: lambda kafka: kafka.group("readers"),
     embedkafka.Logins: lambda kafka: kafka.logins,
     embedkafka.Metrics: lambda kafka: kafka.metrics(),
+    embedkafka.OwnedBroker: lambda kafka: kafka.broker(2),
+    embedkafka.OwnedBrokers: lambda kafka: kafka.brokers,
+    embedkafka.OwnedGroup: lambda kafka: kafka.group("readers"),
+    embedkafka.OwnedTopic: lambda kafka: kafka.existing_topic("orders"),
     embedkafka.SystemClock: lambda kafka: embedkafka.SystemClock(),
     embedkafka.Topic: lambda kafka: kafka.existing_topic("orders"),
     embedkafka.explore.Options: lambda kafka: embedkafka.explore.Options(
@@ -311,6 +318,6 @@ def undo(kafka: EmbeddedKafka, arguments: Mapping[str, Any], result: object) -> 
         with suppress(StopIteration):
             next(result)
     kafka.faults.clear()
-    kafka.heal()
-    if not kafka._has_topic("orders"):
+    kafka.brokers.heal()
+    if not kafka._reach.has_topic("orders"):
         kafka.topic("orders", partitions=2)

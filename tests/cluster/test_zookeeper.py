@@ -259,12 +259,12 @@ def test_brokers_in_this_process_meet_in_a_real_zookeeper_and_survive_a_kill(
     own_threads = OwnThreads()
     hosts = f"{zookeeper.connect_string}/embedded"
     with EmbeddedKafka(brokers=3, zookeeper=hosts, config=IN_PROCESS) as kafka:
-        kafka.topic("orders", partitions=3, replication=3)
+        orders = kafka.topic("orders", partitions=3, replication=3)
         with sending(kafka, "orders", partitions=3) as sender:
             sender.await_acks(50)
-            dead = kafka.leader_of("orders")
+            dead = orders.leader()
             kafka.broker(dead).kill()
-            assert kafka.await_leader("orders") != dead
+            assert orders.await_leader() != dead
             sender.await_acks(50)
             kafka.broker(dead).start()
             kafka.await_no_under_replicated()
@@ -278,14 +278,15 @@ def test_a_broker_cut_off_from_a_real_zookeeper_is_replaced_until_it_is_back(
 ) -> None:
     hosts = f"{zookeeper.connect_string}/cut"
     with EmbeddedKafka(brokers=3, zookeeper=hosts, config=IN_PROCESS) as kafka:
-        kafka.topic("orders", replication=3).send("before")
-        alone = kafka.leader_of("orders")
-        kafka.partition({alone}, {1, 2, 3} - {alone})
-        assert kafka.await_leader("orders") != alone
-        kafka.await_isr("orders", size=2)
-        kafka.heal()
+        orders = kafka.topic("orders", replication=3)
+        orders.send("before")
+        alone = orders.leader()
+        kafka.brokers.partition({alone}, {1, 2, 3} - {alone})
+        assert orders.await_leader() != alone
+        orders.await_isr(size=2)
+        kafka.brokers.heal()
         kafka.await_no_under_replicated()
-        assert [m.text for m in kafka.existing_topic("orders").read()] == ["before"]
+        assert [m.text for m in orders.read()] == ["before"]
 
 
 def test_a_later_cluster_finds_what_zookeeper_and_the_directory_have_kept(

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 import confluent_kafka
 
-from embedkafka import BrokerHandle, Topic
+from embedkafka import OwnedBroker, Topic
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
@@ -114,7 +114,7 @@ def send(producer: Any, topic: str, value: Any, partition: int = 0, timeout_s: f
 
 
 def produce_to(
-    handle: BrokerHandle, topic: str, value: bytes, partition: int = 0, timeout_ms: int = 500
+    handle: OwnedBroker, topic: str, value: bytes, partition: int = 0, timeout_ms: int = 500
 ) -> ErrorCode:
     """Writes one record with acks=all to exactly this broker; returns the answer's error code."""
     records = build_batch([(0, None, value, ())])

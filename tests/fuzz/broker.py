@@ -223,7 +223,7 @@ class RunningBroker:
         names = [name for name in admin.list_topics(timeout=_WAIT_S).topics if name[:2] != "__"]
         if len(names) > _MAX_TOPICS:
             for name in set(names) - kept:
-                self._kafka.delete_topic(name)
+                self._kafka.existing_topic(name).delete()
 
 
 def _is_a_load(frame: bytes) -> bool:

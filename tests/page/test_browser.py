@@ -65,7 +65,7 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
     )
     recorder.keep_topics("test_orders", None)
     kafka.broker(3).kill()
-    kafka.await_leader("orders")
+    kafka.existing_topic("orders").await_leader()
     recorder.stop()
     document = recorder.document()
     began, ended = document["timeline"]["started"], document["timeline"]["ended"]

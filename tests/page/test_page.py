@@ -136,7 +136,7 @@ def test_buttons_act_and_say_what_they_cannot_do(kafka: EmbeddedKafka) -> None:
         ask(page, "/api/act", {"action": "partition", "broker": 2})
         assert "! network: 2 | 1, 3" in kafka.describe()
         ask(page, "/api/act", {"action": "heal"})
-        kafka.await_brokers()
+        kafka.brokers.await_all()
         ask(page, "/api/act", {"action": "advance", "seconds": 60})
         kafka.clock.reset()
         for wrong in (
@@ -187,10 +187,10 @@ def test_what_happens_to_a_cluster_is_recorded() -> None:
         assert {"broker 1", "broker 2", "broker 3"} <= lanes
         orders = kafka.topic("orders", replication=3)
         orders.send("x")
-        leader = kafka.leader_of("orders")
+        leader = orders.leader()
         _await(recorder, lambda found: any(rate > 0 for _, rate in found["throughput"]))
         kafka.broker(leader).kill()
-        kafka.await_isr("orders", size=2)
+        orders.await_isr(size=2)
         seen = _await(
             recorder,
             lambda found: {"election", "isr"} <= {each["lane"] for each in found["events"]},
@@ -200,7 +200,7 @@ def test_what_happens_to_a_cluster_is_recorded() -> None:
         assert any(text.endswith(": TopicChange") for text in handled)
         moves = [each["text"] for each in seen["changes"]]
         assert any("orders-0 NewPartition -> OnlinePartition, leader" in text for text in moves)
-        led = f"orders-0 is led by broker {kafka.leader_of('orders')}"
+        led = f"orders-0 is led by broker {kafka.existing_topic('orders').leader()}"
         _await(recorder, lambda found: led in {each["text"] for each in found["events"]})
         recorder.keep_topics("test_it", None)
         recorder.stop()
@@ -243,7 +243,7 @@ def test_values_are_decoded_for_people() -> None:
 def test_a_leader_that_comes_back_brings_no_new_records() -> None:
     with EmbeddedKafka(brokers=2, topics={"orders": 1}) as kafka:
         kafka.existing_topic("orders").send_many(["a", "b"])
-        leader = kafka.leader_of("orders")
+        leader = kafka.existing_topic("orders").leader()
         recorder = Recorder(kafka, "kafka")
         recorder.start()
         _await(recorder, lambda found: found["throughput"])
@@ -251,7 +251,7 @@ def test_a_leader_that_comes_back_brings_no_new_records() -> None:
         died = {"lane": f"broker {leader}", "text": "killed"}
         _await(recorder, lambda found: any(died.items() <= s.items() for s in found["spans"]))
         kafka.broker(leader).start()
-        kafka.await_leader("orders")
+        kafka.existing_topic("orders").await_leader()
         looks = len(recorder.timeline()["throughput"])
         seen = _await(recorder, lambda found: len(found["throughput"]) >= looks + 2)
         recorder.stop()

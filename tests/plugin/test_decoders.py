@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedkafka import EmbeddedKafka
-from pytest_embedkafka.external import ExternalKafka
+from pytest_embedkafka.run_cluster import RunCluster, RunReach
 from tests.plugin.test_run_page import data_of
 
 DECODED = """
@@ -57,7 +57,10 @@ def test_a_red_tests_report_and_the_page_show_decoded_values(
 
 
 def test_topics_of_an_external_cluster_have_decoders_until_the_test_ends() -> None:
-    with EmbeddedKafka(brokers=1) as theirs, ExternalKafka(theirs.bootstrap_servers) as kafka:
+    with (
+        EmbeddedKafka(brokers=1) as theirs,
+        RunCluster(RunReach(theirs.bootstrap_servers)) as kafka,
+    ):
         kafka.topic("orders", decode=len)
         isolation = kafka.isolated()
         isolation.begin()

@@ -12,12 +12,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument
+from embedkafka.cluster.clients.polled_state import PolledState
 from embedkafka.spark.client_settings import translate_properties
 from pytest_embedkafka.calls import CallServer
-from pytest_embedkafka.external import ExternalKafka
-from pytest_embedkafka.external_state import ExternalState
+from pytest_embedkafka.run_cluster import RunCluster, RunReach
 from pytest_embedkafka.sharing import Shared
 from pytest_embedkafka.skips import summary_line
+from pytest_embedkafka.worker_cluster import WorkerCluster
 
 NO_BROKER = "127.0.0.1:1"
 
@@ -29,10 +30,17 @@ def theirs() -> Iterator[EmbeddedKafka]:
         yield cluster
 
 
+def outside(theirs: EmbeddedKafka) -> RunCluster:
+    """The cluster as a run sees it that was given its addresses."""
+    return RunCluster(RunReach(theirs.bootstrap_servers))
+
+
 def test_a_name_that_no_cluster_has_is_a_plain_attribute_error(theirs: EmbeddedKafka) -> None:
-    with ExternalKafka(theirs.bootstrap_servers) as kafka:
+    with outside(theirs) as kafka:
+        with pytest.raises(AttributeError, match=r"heal` has moved: use `kafka.brokers.heal\("):
+            kafka.heal()  # type: ignore[attr-defined]  # as it was called once
         with pytest.raises(AttributeError, match="'brokr'"):
-            kafka.brokr(1)
+            kafka.brokr(1)  # type: ignore[attr-defined]  # the mistake
         assert kafka.cluster_id == theirs.cluster_id
 
 
@@ -74,7 +82,7 @@ def test_what_needs_an_embedded_cluster_is_skipped_and_counted(
         [
             "SKIPPED * test_*.py:5: `kafka.faults` needs an embedded cluster; this run uses "
             + (uses if sharing else "127.*"),
-            "SKIPPED * test_*.py:*: `kafka.broker` needs an embedded cluster; this run uses *",
+            "SKIPPED * test_*.py:*: `broker.kill` needs an embedded cluster; this run uses *",
             "embedkafka: 6 tests were skipped, * do not offer kafka.clock (2), *",
         ]
     )
@@ -130,15 +138,16 @@ def test_a_new_topic_is_awaited_until_all_brokers_know_it() -> None:
         "h:1": Admin("h:1/bootstrap", 1, 1, 1, 1),
         "h:2": Admin("h:2/2", None, -1, 1, 1),
     }
-    state = ExternalState(Admin("h:1/1", 1, 1, 1, 1), admins.__getitem__)
-    state.await_topic("orders", 1, timeout_s=30)
+    state = PolledState(Admin("h:1/1", 1, 1, 1, 1), admins.__getitem__)
+    known = state.leaders_known({"orders": 1})
+    state.await_state("the leaders of orders", known, timeout_s=30)
     assert admins["h:2"].leaders == [1]
-    assert state.known_topics() == {"orders"}
+    assert state.topic_gone("orders")() == "it is there"
 
 
 def test_each_broker_is_asked_itself_though_its_client_may_ask_others() -> None:
     with EmbeddedKafka(brokers=3) as kafka:
-        state = ExternalState(
+        state = PolledState(
             AdminClient({"bootstrap.servers": kafka.bootstrap_servers}),
             lambda address: AdminClient({"bootstrap.servers": address}),
         )
@@ -159,7 +168,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_at_once() -> None:
     with pytest.raises(
         EmbedKafkaError, match=r"no broker answers at 127\.0\.0\.1:1: .*Connection refused"
     ):
-        ExternalKafka(NO_BROKER)
+        RunReach(NO_BROKER)
 
 
 def test_a_cluster_that_speaks_no_tls_is_an_error_with_the_clients_reason(
@@ -169,7 +178,7 @@ def test_a_cluster_that_speaks_no_tls_is_an_error_with_the_clients_reason(
     settings = translate_properties({"security.protocol": "SSL"})
     reason = "SSL (handshake failed|connection closed by peer)"
     with pytest.raises(EmbedKafkaError, match=f"(?s)no broker answers at .*{reason}"):
-        ExternalKafka(theirs.bootstrap_servers, settings=settings)
+        RunReach(theirs.bootstrap_servers, settings)
 
 
 def test_settings_that_the_client_refuses_are_an_error_with_its_reason(tmp_path: Path) -> None:
@@ -185,7 +194,7 @@ def test_settings_that_the_client_refuses_are_an_error_with_its_reason(tmp_path:
     with pytest.raises(
         EmbedKafkaError, match=r"the Kafka client refuses its settings: .*ssl\.ca\.location"
     ):
-        ExternalKafka(NO_BROKER, settings=settings)
+        RunReach(NO_BROKER, settings)
 
 
 def test_the_properties_of_the_java_client_say_how_to_connect(
@@ -261,13 +270,13 @@ def test_brokers_listen_where_the_options_say(pytester: pytest.Pytester, run: An
 def test_a_worker_waits_for_its_own_topics_and_any_group(theirs: EmbeddedKafka) -> None:
     server = CallServer("ek-test", lambda asked: getattr(theirs, asked.method)(**asked.arguments))
     shared = Shared("gw7", theirs.bootstrap_servers, None, server.place)
-    with closing(server), ExternalKafka(theirs.bootstrap_servers, shared=shared) as external:
+    with closing(server), WorkerCluster(shared) as external:
         external.topic("waited").send("hello")
-        external.await_offsets("waited", {0: 1})
-        external.await_group("absent", state="Dead")
+        external.existing_topic("waited").await_offsets({0: 1})
+        external.group("absent").await_state(state="Dead")
         with pytest.raises(AwaitTimeout, match="1 behind: waited-gw7-0 1"):
-            external.await_lag("absent", topic="waited", timeout_s=0.1)
-        external.delete_topic("waited")
+            external.group("absent").await_lag(topic="waited", timeout_s=0.1)
+        external.existing_topic("waited").delete()
 
 
 def test_the_same_tests_run_twice_in_a_row(
@@ -295,7 +304,7 @@ def test_a_topic_that_a_client_brings_back_does_no_harm_and_goes_in_the_end(
     theirs: EmbeddedKafka,
 ) -> None:
     stays = Producer({"bootstrap.servers": theirs.bootstrap_servers})
-    with ExternalKafka(theirs.bootstrap_servers) as kafka:
+    with outside(theirs) as kafka:
         test = kafka.isolated()
         test.begin()
         for name in ("ghost", "left", "used"):
@@ -303,7 +312,7 @@ def test_a_topic_that_a_client_brings_back_does_no_harm_and_goes_in_the_end(
         test.end(finds_clients=False)
         for name in ("ghost", "left", "used"):
             stays.list_topics(name, timeout=30)
-            theirs.await_leader(name)
+            theirs.existing_topic(name).await_leader()
         theirs.existing_topic("used").send("of another user")
 
         assert len(kafka.topic("ghost", partitions=4).end_offsets()) == 4
@@ -313,7 +322,7 @@ def test_a_topic_that_a_client_brings_back_does_no_harm_and_goes_in_the_end(
             kafka.topic("used")
 
     assert {"ghost", "left", "used"} & theirs._require_brokers().zk.topics() == {"used"}
-    theirs.delete_topic("used")
+    theirs.existing_topic("used").delete()
 
 
 def test_groups_of_a_test_go_with_its_topics_and_those_of_others_stay(
@@ -364,33 +373,38 @@ def test_groups_of_a_test_go_with_its_topics_and_those_of_others_stay(
 
 
 def test_states_that_need_no_ownership_can_be_seen_and_awaited() -> None:
-    with EmbeddedKafka(brokers=2) as theirs, ExternalKafka(theirs.bootstrap_servers) as kafka:
-        kafka.topic("orders", partitions=2, replication=2)
+    with (
+        EmbeddedKafka(brokers=2) as theirs,
+        outside(theirs) as kafka,
+    ):
+        orders = kafka.topic("orders", partitions=2, replication=2)
         assert kafka.cluster_id == theirs.cluster_id
-        assert kafka.controller == theirs.controller == kafka.await_controller()
-        assert kafka.leader_of("orders", 1) == theirs.leader_of("orders", 1)
-        assert kafka.await_leader("orders") == theirs.leader_of("orders")
-        assert set(kafka.await_isr("orders", size=2)) == {1, 2}
+        assert (
+            kafka.brokers.controller
+            == theirs.brokers.controller
+            == kafka.brokers.await_controller()
+        )
+        assert orders.leader(1) == theirs.existing_topic("orders").leader(1)
+        assert orders.await_leader() == theirs.existing_topic("orders").leader()
+        assert set(orders.await_isr(size=2)) == {1, 2}
         kafka.await_no_under_replicated()
         assert kafka.groups() == []
-        assert sum(kafka.lag("absent", "orders").values()) == 0
+        assert sum(kafka.group("absent").lag("orders").values()) == 0
         client = Consumer({"bootstrap.servers": theirs.bootstrap_servers, "group.id": "readers"})
         client.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
         client.close()
-        assert kafka.coordinator_of("readers") == theirs.coordinator_of("readers")
+        assert kafka.group("readers").coordinator() == theirs.group("readers").coordinator()
         theirs.broker(2).stop()
-        assert kafka.await_isr("orders", size=1) == (1,)
-        assert kafka.describe_partition("orders").replicas == (
-            theirs.describe_partition("orders").replicas
-        )
+        assert orders.await_isr(size=1) == (1,)
+        assert orders.partition().replicas == (theirs.existing_topic("orders").partition().replicas)
         with pytest.raises(AwaitTimeout, match=r"waited 0\.1 s for every .*orders"):
             kafka.await_no_under_replicated(timeout_s=0.1)
         with pytest.raises(InvalidArgument, match="topic orders has no partition 7"):
-            kafka.leader_of("orders", 7)
+            orders.leader(7)
         with pytest.raises(InvalidArgument, match="there is no topic 'absent'"):
-            kafka.await_leader("absent")
-        kafka.delete_topic("orders")
-        kafka.await_topic_gone("orders")
+            kafka.existing_topic("absent").await_leader()
+        orders.delete()
+        orders.await_gone()
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "1"]], ids=["alone", "xdist"])

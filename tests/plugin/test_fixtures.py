@@ -306,7 +306,7 @@ def test_workers_may_share_one_cluster(pytester: pytest.Pytester, run: Any) -> N
         def test_orders(kafka, kafka_topic, number, tmp_path_factory):
             orders = kafka.topic("orders")
             orders.send(str(number))
-            kafka.add_partitions("orders", 2)
+            orders.add_partitions(2)
             found = kafka.existing_topic("orders").read()
             assert [message.text for message in found] == [str(number)]
             kafka_topic.send("mine")
@@ -380,7 +380,7 @@ def test_the_same_tests_run_on_another_cluster(pytester: pytest.Pytester, run: A
         def test_orders(kafka, kafka_topic):
             orders = kafka.topic("orders", partitions=2, config={"retention.ms": 1000})
             orders.send("hello", partition=1)
-            kafka.add_partitions("orders", 3)
+            orders.add_partitions(3)
             orders.send("more", partition=2)
             kafka_topic.send("other")
             assert [message.text for message in orders.read()] == ["hello", "more"]

@@ -66,8 +66,8 @@ DAMAGE = {
     "killed": lambda kafka: kafka.broker(2).kill(),
     "stopped": lambda kafka: kafka.broker(1).stop(),
     "paused": lambda kafka: kafka.broker(3).pause(),
-    "added": lambda kafka: kafka.add_broker(),
-    "network": lambda kafka: kafka.partition({1}, {2, 3}),
+    "added": lambda kafka: kafka.brokers.add(),
+    "network": lambda kafka: kafka.brokers.partition({1}, {2, 3}),
     "advanced": lambda kafka: kafka.clock.advance(days=8),
     "frozen": lambda kafka: kafka.clock.freeze(),
     "scratch": lambda kafka: open(kafka.scratch_dir("same") + "/file", "w").close(),
@@ -113,7 +113,7 @@ def test_first_does_it(kafka, kept, name):
 def test_second_sees_nothing(kafka, kept, name):
     assert look(kafka) == good["state"]
     kept.send("works")
-    assert kafka.leader_of("kept") == kafka.describe_partition("kept").replicas[0]
+    assert kept.leader() == kept.partition().replicas[0]
 
 """
 CONFTEST = """
@@ -249,7 +249,7 @@ def test_a_test_may_keep_what_it_did_or_start_from_a_snapshot(
             kafka.clock.reset()
             kafka.topic("orders").send("paid")
             kafka.snapshot("one order")
-            kafka.delete_topic("orders")
+            kafka.existing_topic("orders").delete()
 
         @pytest.mark.kafka(snapshot="one order")
         @pytest.mark.parametrize("more", ["a", "b"])

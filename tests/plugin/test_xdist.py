@@ -28,8 +28,8 @@ def test_orders(kafka, kafka_group, number):
         os._exit(1)
     orders.send(str(number))
     assert [message.text for message in orders.read()] == [str(number)]
-    kafka.await_offsets("orders", 1)
-    assert kafka.leader_of("orders") == 1
+    orders.await_offsets(1)
+    assert orders.leader() == 1
 """
 
 
@@ -70,9 +70,9 @@ def test_alone(kafka, kafka_topic, kafka_group, kafka_consumer, number):
     consumer = kafka_consumer(kafka_topic)
     assert [consumer.poll(20).value() for _ in range(2)] == [b"a", b"b"]
     consumer.commit(asynchronous=False)
-    kafka.await_group_stable(kafka_group)
-    kafka.await_lag(kafka_group, 0, topic=kafka_topic.name)
-    assert sum(kafka.lag(kafka_group, kafka_topic.name).values()) == 0
+    kafka.group(kafka_group).await_stable()
+    kafka.group(kafka_group).await_lag(0, topic=kafka_topic.name)
+    assert sum(kafka.group(kafka_group).lag(kafka_topic.name).values()) == 0
     assert kafka_group in {each.group for each in kafka.groups()}
 """
 
@@ -110,7 +110,7 @@ def test_requests_of_one_worker(kafka, number):
     assert {each.topics for each in kafka.requests("PRODUCE")} == {frozenset({orders.name})}
     assert [topic.name for topic in seen[0].request.topic_data] == [orders.name]
     assert seen[0].errors == [] and seen[0].answer.responses[0].name == orders.name
-    assert kafka.requests("Produce", broker=3 - kafka.leader_of("orders")) == []
+    assert kafka.requests("Produce", broker=3 - orders.leader()) == []
 
     mark = kafka.mark()
     assert kafka.requests("Produce", since=mark) == []
@@ -199,36 +199,36 @@ import pytest
 def test_a_segment(kafka):
     prices = kafka.topic("prices", config={"cleanup.policy": "compact"})
     prices.send_many(["1", "2"], keys=["a", "a"])
-    kafka.roll("prices")
-    kafka.compact("prices")
+    prices.roll()
+    prices.compact()
     assert [message.text for message in prices.read()] == ["2"]
-    kafka.await_compaction("prices")
+    prices.await_compaction()
     with pytest.raises(ValueError, match="there is no topic 'absent'"):
-        kafka.roll("absent")
+        kafka.existing_topic("absent").roll()
 
 def test_retention(kafka):
     prices = kafka.topic("prices", config={"retention.bytes": 0})
     prices.send("old")
-    kafka.roll("prices")
-    kafka.await_retention("prices")
+    prices.roll()
+    prices.await_retention()
     assert prices.read() == []
 
 def test_a_leader(kafka):
-    kafka.topic("orders", replication=2)
+    orders = kafka.topic("orders", replication=2)
     for broker in (1, 2):
-        kafka.move_leader("orders", to=broker)
-        assert kafka.leader_of("orders") == broker
-    kafka.await_brokers()
+        orders.move_leader(to=broker)
+        assert orders.leader() == broker
+    kafka.brokers.await_all()
     assert kafka.state_changes("orders")[-1].leader == 2
     assert kafka.state_changes("orders", since=kafka.mark(), replicas=True) == []
-    assert kafka.explain("orders").startswith("Broker 2 leads orders-gw")
-    assert [each.broker for each in kafka.followers("orders")] == [1]
+    assert orders.explain().startswith("Broker 2 leads orders-gw")
+    assert [each.broker for each in orders.followers()] == [1]
     with pytest.raises(ValueError, match="name the topic"):
         kafka.state_changes()
     with pytest.raises(ValueError, match="has no partition 7"):
-        kafka.explain("orders", 7)
+        orders.explain(7)
     with pytest.raises(ValueError, match="topic must be text"):
-        kafka.explain(None)
+        kafka.existing_topic(None).explain()
 
 def test_a_group(kafka, kafka_topic, kafka_group, kafka_consumer):
     kafka_topic.send("a")
@@ -236,7 +236,7 @@ def test_a_group(kafka, kafka_topic, kafka_group, kafka_consumer):
     assert consumer.poll(20).value() == b"a"
     consumer.commit(asynchronous=False)
     consumer.close()
-    kafka.expire(kafka_group)
+    kafka.group(kafka_group).expire()
     assert kafka_group not in {group.group for group in kafka.groups()}
 
 def test_java(kafka):

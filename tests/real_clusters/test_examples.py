@@ -24,7 +24,7 @@ NEEDS_DRIVER: Final = "needs a Spark driver of this process"
 SKIPPED: Final = {
     "apache": {
         "test_compaction_keeps_the_last_change_of_a_row": (
-            "`kafka.compact` needs an embedded cluster"
+            "`topic.compact` needs an embedded cluster"
         ),
     },
     "connect": {

@@ -51,7 +51,7 @@ def topics(kafka: EmbeddedKafka) -> Iterator[tuple[Topic, Topic]]:
     made = kafka.topic(partitions=2), kafka.topic(partitions=3)
     yield made
     for topic in made:
-        kafka.delete_topic(topic.name)
+        topic.delete()
 
 
 def test_every_kind_of_fault_is_counted_where_it_is(

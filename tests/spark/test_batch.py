@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from embedkafka import ConfigError, EmbeddedKafka
-from embedkafka.cluster.clients.topic import Topic
+from embedkafka.cluster.handles.topic import Topic
 from embedkafka.spark.frames import topic_to_df, write_df
 
 
@@ -28,7 +28,7 @@ def numbered(kafka: EmbeddedKafka) -> Iterator[Any]:
     for number in range(10):
         topic.send(str(number), partition=number % 2, timestamp_ms=1_000_000 + number * 1000)
     yield topic
-    kafka.delete_topic(topic.name)
+    topic.delete()
 
 
 def test_a_batch_holds_what_a_client_wrote(spark: SparkSession, kafka: EmbeddedKafka) -> None:

@@ -35,13 +35,13 @@ def test_a_running_query_outlives_the_leader_of_its_source(
     query = start_query(stream(spark, topic, options=IMPATIENT))
     topic.send_many(numbers(0, 20))
     query.processAllAvailable()
-    dead = kafka.leader_of(topic.name, 0)
+    dead = topic.leader(0)
     kafka.broker(dead).kill()
-    kafka.await_isr(topic.name, 0, size=2)
+    topic.await_isr(0, size=2)
     topic.send_many(numbers(20, 40))
     query.processAllAvailable()
     kafka.broker(dead).start()
-    kafka.await_isr(topic.name, 0, size=3)
+    topic.await_isr(0, size=3)
     topic.send_many(numbers(40, 60))
     query.processAllAvailable()
     assert sorted(row.value for row in query.rows()) == sorted(numbers(0, 60))
@@ -62,8 +62,8 @@ def test_a_setting_of_the_session_lets_a_consumer_ask_for_offsets(
         spark.conf.unset(CONSUMER_FOR_OFFSETS)
     topic.send("before")
     query.processAllAvailable()
-    kafka.broker(kafka.leader_of(topic.name)).kill()
-    kafka.await_isr(topic.name, size=2)
+    kafka.broker(topic.leader()).kill()
+    topic.await_isr(size=2)
     topic.send("after")
     query.processAllAvailable()
     assert [row.value for row in query.rows()] == ["before", "after"]
@@ -86,13 +86,13 @@ def test_a_restarted_query_loses_and_repeats_nothing_after_a_failover(
 
     source.send_many(numbers(0, 30))
     run()
-    dead = kafka.leader_of(sink.name, 0)
+    dead = sink.leader(0)
     kafka.broker(dead).kill()
-    kafka.await_isr(sink.name, 0, size=2)
+    sink.await_isr(0, size=2)
     source.send_many(numbers(30, 60))
     run()
     kafka.broker(dead).start()
-    kafka.await_isr(sink.name, 0, size=3)
+    sink.await_isr(0, size=3)
     assert sorted(m.text for m in sink.read(60)) == sorted(numbers(0, 60))
 
 
@@ -109,7 +109,7 @@ def test_a_running_query_outlives_a_rolling_restart(
     for broker in kafka.brokers:
         broker.stop()
         broker.start()
-        kafka.await_isr(topic.name, 0, size=3)
+        topic.await_isr(0, size=3)
     topic.send("after")
     query.processAllAvailable()
     assert [row.value for row in query.rows()] == ["before", "after"]

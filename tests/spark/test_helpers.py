@@ -30,8 +30,8 @@ def test_a_topic_streams_as_columns_with_names_for_the_rest(
         headers={"trace": "t"},
         timestamp_ms=START_MS,
     )
-    frame = kafka.stream(
-        spark, "columns", schema=f"{ORDERS}, key STRING", key="id", headers="sent", timestamp="at"
+    frame = orders.stream(
+        spark, schema=f"{ORDERS}, key STRING", key="id", headers="sent", timestamp="at"
     )
     assert frame.isStreaming
     (row,) = rows(frame, "all_columns")
@@ -44,8 +44,8 @@ def test_a_topic_streams_as_columns_with_names_for_the_rest(
         "at": datetime(2023, 11, 14, 22, 13, 20),
     }
     text, binary = (
-        kafka.stream(spark, orders),
-        kafka.stream(spark, orders, format="binary", key="k"),
+        orders.stream(spark),
+        orders.stream(spark, format="binary", key="k"),
     )
     assert text.dtypes == [("value", "string")]
     assert binary.dtypes == [("value", "binary"), ("k", "binary")]

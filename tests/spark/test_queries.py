@@ -318,7 +318,7 @@ def test_a_wait_on_a_topic_ends_with_the_query_that_should_write_there(
     assert isinstance(wait.value.exception, StreamingQueryException)
     assert len(prices.wait_for(1)) == 1, "it was written before"
     with pytest.raises(QueryFailed, match="no such sku"):
-        kafka.await_offsets(prices.name, 2)
+        prices.await_offsets(2)
     with pytest.raises(AwaitTimeout, match="no such sku") as other:
         others.wait_for(1, timeout_s=0.1)
     assert not isinstance(other.value, QueryFailed), "another program may write there"

@@ -154,7 +154,7 @@ def test_a_topic_that_grows_is_read_whole(
     topic.send("old partition")
     query = start_query(stream(spark, topic))
     query.processAllAvailable()
-    kafka.add_partitions(topic.name, 3)
+    topic.add_partitions(3)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for partition in (0, 1, 2):
         producer.produce(topic.name, f"partition {partition}", partition=partition)
@@ -219,7 +219,7 @@ def test_a_topic_deleted_and_made_again_between_two_runs(
     source, sink = kafka.topic("made-again"), kafka.topic()
     source.send_many(str(n) for n in range(5))
     copy(spark, source, sink, checkpoint)
-    kafka.delete_topic(source.name)
+    source.delete()
     again = kafka.topic(source.name)
     again.send_many(["new 0", "new 1"])
     if minds:
@@ -246,7 +246,7 @@ def test_a_topic_deleted_under_a_query_that_does_not_mind(
     frame = spark.readStream.format("kafka").options(**options).load()
     query = start_query(frame.selectExpr("cast(value as string)"))
     query.processAllAvailable()
-    kafka.delete_topic(doomed.name)
+    doomed.delete()
     other.send("still here")
     query.processAllAvailable()
     assert values(query) == ["gone soon", "still here"]

@@ -109,4 +109,4 @@ def _work(kafka: EmbeddedKafka) -> None:
     producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 30)
     producer.commit_transaction(30)
     consumer.close()
-    kafka.delete_topic("orders")
+    orders.delete()

@@ -6,7 +6,7 @@ Owner: the caller's thread; one admin client, made with it.
 Not here: waiting until something is so (`client_waits`), what only brokers know (`report`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,19 +69,7 @@ class ClientView:
         if topic is not None and require_text("topic", topic) not in found:
             known = ", ".join(sorted(found)) or "none"
             raise InvalidArgument(f"there is no topic {topic!r}; there are {known}")
-        return [
-            PartitionStatus(
-                topic=name,
-                partition=number,
-                leader=partition.leader if partition.leader >= 0 else None,
-                leader_epoch=-1,
-                isr=tuple(partition.isrs),
-                replicas=tuple(partition.replicas),
-            )
-            for name, each in sorted(found.items())
-            if topic in (None, name)
-            for number, partition in sorted(each.partitions.items())
-        ]
+        return [each for each in statuses_in(found) if topic in (None, each.topic)]
 
     def partitions(self, topic: str) -> set[TopicPartition]:
         """The partitions of a topic; none if there is no such topic."""
@@ -173,6 +161,20 @@ class ClientView:
     def _describe(self, group: str) -> Any:
         (found,) = self._admin.describe_consumer_groups([group]).values()
         return found.result(_REQUEST_TIMEOUT_S)
+
+
+def statuses_in(topics: Any) -> Iterator[PartitionStatus]:
+    """All partitions, sorted; clients do not see epochs. Any: of confluent-kafka's metadata."""
+    for topic, found in sorted(topics.items()):
+        for number, partition in sorted(found.partitions.items()):
+            yield PartitionStatus(
+                topic=topic,
+                partition=number,
+                leader=None if partition.leader < 0 else partition.leader,
+                leader_epoch=-1,
+                isr=tuple(partition.isrs),
+                replicas=tuple(partition.replicas),
+            )
 
 
 def _member(member: Any) -> GroupMember:

@@ -115,7 +115,7 @@ def restore_controller(brokers: Brokers, before: OtherState) -> None:
         return
     if wanted not in {handle.id for handle in brokers.running() if handle.is_reachable}:
         return
-    from embedkafka.cluster.actions import elect_controller  # most tests need none
+    from embedkafka.cluster.on_demand import elect_controller  # most tests need none
 
     elect_controller(brokers, wanted, _PATIENCE_MS / 1000)
 

@@ -11,7 +11,7 @@ from cdc.job import CHANGE, CUSTOMER, start, upserts
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from embedkafka import EmbeddedKafka, Topic
+from embedkafka import EmbeddedKafka, OwnedTopic, Topic
 from embedkafka.spark import (
     assert_delivered,
     crash_between_write_and_commit,
@@ -60,7 +60,7 @@ class Table:
 
 
 @pytest.fixture
-def topics(kafka: EmbeddedKafka) -> Iterator[tuple[Topic, Topic]]:
+def topics(kafka: EmbeddedKafka) -> Iterator[tuple[OwnedTopic, OwnedTopic]]:
     """The changes, and the compacted topic of another size."""
     made = (
         kafka.topic(partitions=3),
@@ -68,7 +68,7 @@ def topics(kafka: EmbeddedKafka) -> Iterator[tuple[Topic, Topic]]:
     )
     yield made
     for topic in made:
-        kafka.delete_topic(topic.name)
+        topic.delete()
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_change_that_is_written_twice_changes_nothing(
 
 
 def test_compaction_keeps_the_last_change_of_a_row(
-    kafka: EmbeddedKafka, topics: tuple[Topic, Topic], run: Callable[[], StreamingQuery]
+    topics: tuple[OwnedTopic, OwnedTopic], run: Callable[[], StreamingQuery]
 ) -> None:
     changes, customers = topics
     table = Table(changes)
@@ -135,7 +135,7 @@ def test_compaction_keeps_the_last_change_of_a_row(
         table.put(**{**ADA, "city": city})
     run()
 
-    kafka.compact(customers.name)
+    customers.compact()
 
     assert [decoded(record.value) for record in customers.read()] == [*table.rows.values()]
 

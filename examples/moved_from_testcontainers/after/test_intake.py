@@ -38,7 +38,7 @@ def test_a_restarted_service_goes_on_where_it_stopped(kafka: EmbeddedKafka) -> N
     orders.send_json(GOOD)
     with Intake(kafka.bootstrap_servers) as intake:
         assert intake.take()
-    kafka.await_lag("intake", 0)
+    kafka.group("intake").await_lag(0)
     assert len(accepted.read()) == 2
 
 
@@ -64,12 +64,12 @@ def test_a_dead_broker_costs_no_order(kafka_cluster: Callable[..., EmbeddedKafka
         assert intake.take()
         # librdkafka 2.16 may wait forever for a coordinator that died, on Apache Kafka too.
         coordinators = {
-            kafka.coordinator_of("intake"),
-            kafka.coordinator_of(transactional_id="intake-1"),
+            kafka.group("intake").coordinator(),
+            kafka.transaction_coordinator("intake-1"),
         }
         leader = min({1, 2, 3} - coordinators)
-        kafka.move_leader("orders", to=leader)
+        orders.move_leader(to=leader)
         kafka.broker(leader).kill()
-        kafka.await_isr("orders", size=2)
+        orders.await_isr(size=2)
         assert intake.take()
     assert len(accepted.read()) == 2

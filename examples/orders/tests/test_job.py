@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,12 +18,12 @@ NOON = "2026-03-01T12:00:00Z"
 
 
 @pytest.fixture
-def topics(kafka: EmbeddedKafka) -> Iterator[list[Topic]]:
+def topics(kafka: EmbeddedKafka) -> Iterator[Sequence[Topic]]:
     """The job's four topics, under names of their own."""
     made = [kafka.topic(partitions=2) for _ in range(4)]
     yield made
     for topic in made:
-        kafka.delete_topic(topic.name)
+        topic.delete()
 
 
 @pytest.fixture

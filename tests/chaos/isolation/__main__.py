@@ -137,7 +137,7 @@ class Round:
                 for name, seed in block:
                     self._move(number, name, seed)
                 self._move(number, "kill clients", 0)
-                counts |= {name: world.kafka._state.partition_count(name) for name in world.kept}
+                counts |= {name: len(world.kafka._state.partitions_of(name)) for name in world.kept}
                 began_s = time.monotonic()
         except Exception as error:  # every kind is a complaint
             self.complaints.append(f"block {number} cannot be undone: {error!r}")

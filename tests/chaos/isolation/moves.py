@@ -65,7 +65,7 @@ def delete_topic(world: World, rng: Random) -> object:
     name = rng.choice([*world.made, *world.made, "own", *world.kept[1:]])
     if name in world.kept:
         world.gone.add(name)  # even if it fails, as its deletion may be under way
-    world.kafka.delete_topic(name, timeout_s=CLIENT_S)
+    world.kafka.existing_topic(name).delete(timeout_s=CLIENT_S)
     return name
 
 
@@ -77,13 +77,13 @@ def delete_records(world: World, rng: Random) -> object:
 
 def add_partitions(world: World, rng: Random) -> object:
     name = rng.choice([*world.kept, *world.made, "own"])
-    count = world.kafka._state.partition_count(name) + rng.randint(1, 4)
-    world.kafka.add_partitions(name, count)
+    count = len(world.kafka._state.partitions_of(name)) + rng.randint(1, 4)
+    world.kafka.existing_topic(name).add_partitions(count)
     return f"{name} {count}"
 
 
 def roll(world: World, rng: Random) -> object:
-    return world.kafka.roll(rng.choice([*world.kept, "own"]))
+    return world.kafka.existing_topic(rng.choice([*world.kept, "own"])).roll()
 
 
 # -- settings
@@ -225,7 +225,7 @@ def expire(world: World, rng: Random) -> object:
     group = world.new_name("group")
     with Members(world.kafka, group, world.kept[0], patience_s=CLIENT_S) as outside:
         outside.commit(1)
-    return world.kafka.expire(group, timeout_s=CLIENT_S)
+    return world.kafka.group(group).expire(timeout_s=CLIENT_S)
 
 
 def transact(world: World, rng: Random) -> object:
@@ -263,7 +263,7 @@ def end_transaction_without_a_broker(world: World, rng: Random) -> object:
     topic = rng.choice(world.kept)
     producer.produce(topic, f"aborted-{transactional_id}", partition=0)
     producer.flush(CLIENT_S)
-    leader = world.kafka.leader_of(topic, 0)
+    leader = world.kafka.existing_topic(topic).leader(0)
     getattr(world.kafka.broker(leader), rng.choice(["pause", "kill"]))()
     producer.abort_transaction(CLIENT_S)
     return topic
@@ -296,22 +296,22 @@ def mend_broker(world: World, rng: Random) -> object:
 
 
 def add_broker(world: World, rng: Random) -> object:
-    return world.kafka.add_broker()
+    return world.kafka.brokers.add()
 
 
 def remove_broker(world: World, rng: Random) -> object:
-    return world.kafka.remove_broker(rng.choice(world.broker_ids))
+    return world.kafka.broker(rng.choice(world.broker_ids)).remove()
 
 
 def partition(world: World, rng: Random) -> object:
     ids = world.broker_ids
     rng.shuffle(ids)
     cut = rng.randint(1, len(ids) - 1)
-    return world.kafka.partition(ids[:cut], ids[cut:]), ids, cut
+    return world.kafka.brokers.partition(ids[:cut], ids[cut:]), ids, cut
 
 
 def heal(world: World, rng: Random) -> object:
-    return world.kafka.heal()
+    return world.kafka.brokers.heal()
 
 
 def break_requests(world: World, rng: Random) -> object:
@@ -389,12 +389,12 @@ def reassign(world: World, rng: Random) -> object:
 
 def move_leader(world: World, rng: Random) -> object:
     name = rng.choice(world.kept)
-    to = rng.choice(world.kafka.describe_partition(name).replicas)
-    return world.kafka.move_leader(name, to=to, timeout_s=CLIENT_S)
+    to = rng.choice(world.kafka.existing_topic(name).partition().replicas)
+    return world.kafka.existing_topic(name).move_leader(to=to, timeout_s=CLIENT_S)
 
 
 def elect_controller(world: World, rng: Random) -> object:
-    return world.kafka.elect_controller(rng.choice(world.broker_ids), timeout_s=CLIENT_S)
+    return world.kafka.broker(rng.choice(world.broker_ids)).become_controller(timeout_s=CLIENT_S)
 
 
 def move_log_dir(world: World, rng: Random) -> object:

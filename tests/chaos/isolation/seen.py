@@ -92,7 +92,7 @@ def look(world: World) -> Seen:
             for broker in running
             if broker.authorizer is not None
         },
-        controller=kafka.controller,
+        controller=kafka.brokers.controller,
         log_dirs={
             (broker.id, log.topic_partition): log.directory.parent.name
             for broker in running

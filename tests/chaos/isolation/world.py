@@ -137,7 +137,7 @@ class World:
 
     def wire(self, broker_id: int | None = None) -> BrokerClient:
         """A client of a broker, by default of the controller, that sends what it is asked to."""
-        wanted = self.kafka.controller if broker_id is None else broker_id
+        wanted = self.kafka.brokers.controller if broker_id is None else broker_id
         assert wanted is not None, "no controller"
         client = self.kafka._require_brokers().require(wanted).require_broker().make_client("chaos")
         self.leave_open(client.close)

@@ -56,8 +56,8 @@ def test_an_order_has_an_invoice(orders: Topic, invoices: Topic, job: StreamingQ
 def test_invoices_survive_a_dead_leader(
     kafka: EmbeddedKafka, orders: Topic, invoices: Topic, job: StreamingQuery
 ) -> None:
-    kafka.broker(kafka.leader_of("invoices")).kill()
-    kafka.await_isr("invoices", size=2)
+    kafka.broker(kafka.existing_topic("invoices").leader()).kill()
+    kafka.existing_topic("invoices").await_isr(size=2)
     orders.send_json({"id": 1, "quantity": 2}, key="ann")
     drain(job)
     assert_topic_equals(invoices, [{"order": 1, "cents": 190}])

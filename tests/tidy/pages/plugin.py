@@ -5,12 +5,22 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from embedkafka import EmbeddedKafka
+from embedkafka import (
+    BrokerHandle,
+    BrokerHandles,
+    EmbeddedKafka,
+    Group,
+    OwnedBroker,
+    OwnedBrokers,
+    OwnedGroup,
+    OwnedTopic,
+    Topic,
+)
 from embedkafka.spark import client_settings
 from pytest_embedkafka import fixtures
-from pytest_embedkafka.external import ExternalKafka
 from pytest_embedkafka.options import add_options
-from pytest_embedkafka.worker_view import WorkerView
+from pytest_embedkafka.run_cluster import RunCluster
+from pytest_embedkafka.worker_cluster import WorkerCluster
 from tests.tidy.pages.tables import table
 
 HEAD = """# The pytest plugin
@@ -60,7 +70,7 @@ WHERE_HEAD = """
 With `--kafka-xdist=shared`, the workers of pytest-xdist share a cluster, and each is one of its
 many users. An external cluster is one that `--kafka-bootstrap` or `--kafka-client-config` names. A
 test that uses what the cluster does not offer is skipped, and the summary counts such tests.
-Everything that a topic handle offers works on all of them.
+What the table does not list of topics, groups and brokers works on all of them.
 
 """
 
@@ -93,10 +103,14 @@ def render() -> str:
 
 def _where() -> Iterator[tuple[str, ...]]:
     """The methods of `kafka`, those that every cluster has first, then the other fixtures."""
-    names = [name for name in vars(EmbeddedKafka) if not name.startswith("_")]
-    for name in sorted(names, key=_rarity):
-        rarity = _rarity(name)
-        yield f"`kafka.{name}`", "yes", _yes(rarity < 2), _yes(rarity < 1)
+    rows = [(name, *_who_has(name, WorkerCluster, RunCluster)) for name in _public(EmbeddedKafka)]
+    for name, workers, others in sorted(rows, key=lambda row: row[1:], reverse=True):
+        yield f"`kafka.{name}`", "yes", _yes(workers), _yes(others)
+    for noun, owned, shared, plain in HANDLES:
+        for name in _public(owned):
+            workers, others = _who_has(name, shared, plain)
+            if not others:
+                yield f"`{noun}.{name}`", "yes", _yes(workers), _yes(others)
     for name in ("topic", "group", "producer", "consumer", "admin"):
         yield f"`kafka_{name}`", "yes", "yes", "yes"
     for name in ("clock", "faults"):
@@ -106,11 +120,28 @@ def _where() -> Iterator[tuple[str, ...]]:
     yield "`spark`", "yes", "yes", "yes"
 
 
-def _rarity(name: str) -> int:
-    """0 for a method that every cluster has, 1 if one that workers share has it."""
-    if hasattr(ExternalKafka, name):
-        return 0
-    return 1 if hasattr(WorkerView, name) else 2
+HANDLES = (
+    ("topic", OwnedTopic, OwnedTopic, Topic),
+    ("group", OwnedGroup, OwnedGroup, Group),
+    ("kafka.brokers", OwnedBrokers, BrokerHandles, BrokerHandles),
+    ("kafka.broker(1)", OwnedBroker, BrokerHandle, BrokerHandle),
+)
+"""How a test names a handle, and its classes in the columns of the table."""
+
+
+def is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "embedkafka"
+
+
+def _public(cls: type) -> list[str]:
+    """The names of a class and those it inherits, in the order of their definition."""
+    names = [name for each in cls.__mro__ if is_ours(each) for name in vars(each)]
+    return [name for name in dict.fromkeys(names) if not name.startswith("_")]
+
+
+def _who_has(name: str, shared: type, plain: type) -> tuple[bool, bool]:
+    """Whether the handles on a shared and on an external cluster have it."""
+    return hasattr(shared, name), hasattr(plain, name)
 
 
 def _yes(is_there: bool) -> str:

@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import Producer
 
 from embedkafka import ConfigError
-from embedkafka.cluster.clients.clients import Clients
-from embedkafka.cluster.clients.topic import Topic
+from embedkafka.cluster.client_reach import ClientReach
+from embedkafka.cluster.handles.topic import Topic
 from embedkafka.spark.client_settings import translate_properties
 
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -155,8 +155,8 @@ def test_what_cannot_be_translated_is_refused_with_the_way_out(
 
 
 def test_a_topic_hands_the_credentials_to_spark() -> None:
-    clients = Clients("127.0.0.1:1", settings=translate_properties(CLOUD))
-    options = Topic("orders", "127.0.0.1:1", clients).spark_options()
+    reach = ClientReach("127.0.0.1:1", translate_properties(CLOUD))
+    options = Topic("orders", reach).spark_options()
     assert options["kafka.bootstrap.servers"] == "127.0.0.1:1"
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert "alice" in options["kafka.sasl.jaas.config"]
@@ -164,9 +164,9 @@ def test_a_topic_hands_the_credentials_to_spark() -> None:
 
 def test_spark_waits_shortly_for_more_records_unless_a_setting_says_otherwise() -> None:
     wait = "kafka.fetch.max.wait.ms"
-    plain = Topic("orders", "127.0.0.1:1", Clients("127.0.0.1:1"))
+    plain = Topic("orders", ClientReach("127.0.0.1:1"))
     patient = translate_properties({"fetch.max.wait.ms": "300"})
-    topic = Topic("orders", "127.0.0.1:1", Clients("127.0.0.1:1", settings=patient))
+    topic = Topic("orders", ClientReach("127.0.0.1:1", patient))
 
     assert plain.spark_options()[wait] == "10"
     assert wait not in plain.sink_options()

@@ -1,29 +1,35 @@
-"""What one worker of pytest-xdist may ask of the cluster that all workers share.
+"""`WorkerCluster`: the cluster that all workers of pytest-xdist share, as one of them sees it.
 
-The cluster is in the process that distributes the tests, which does what is asked. Each worker has
-a listener of its own there, so the requests of its clients can be told from those of others.
+It is that of a run with names of its own, and with the handles of an owner: the cluster is in the
+process that distributes the tests, which does what is asked. Each worker has a listener of its own
+there, so the requests of its clients can be told from those of others.
 
 Owner: pytest's thread, in a worker.
-Not here: what any client can do (`external`), the cluster (`sharing`).
+Not here: the cluster (`sharing`).
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from embedkafka import EmbedKafkaError, InvalidArgument
+from embedkafka import EmbedKafkaError, InvalidArgument, OwnedGroup, OwnedTopic
+from embedkafka.cluster.clients.client_admin import require_admin
+from embedkafka.cluster.clients.polled_state import PolledState
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from pytest_embedkafka.calls import Place, call
+from pytest_embedkafka.run_cluster import RunCluster, RunReach, quietly
 from pytest_embedkafka.skips import skip_for_listeners
+from pytest_embedkafka.sweeping import Sweeper
 
 if TYPE_CHECKING:
     from embedkafka import FollowerStatus, Mark, SeenRequest, StateChange
-    from embedkafka.cluster.clients.decoding import Decoders
+    from embedkafka.cluster.handles.reach import State
+    from embedkafka.cluster.waiting import Probe
     from embedkafka.net.socket_server import Connection
+    from pytest_embedkafka.sharing import Shared
 
 _LOG = logging.getLogger(__name__)
 
-_TIMEOUT_S: Final = 30
 _JOINING: Final = ("JOIN_GROUP", "CONSUMER_GROUP_HEARTBEAT")
 
 
@@ -36,6 +42,10 @@ class Question(NamedTuple):
 
 KEEP_TOPICS: Final = "keep_topics"
 """A question for the page of the run."""
+ON_DEMAND: Final = frozenset(
+    {"apply_retention", "compact", "expire", "explain", "followers", "move_leader", "roll"}
+)
+"""Methods of `OnDemand`, which handles have checked for whose topics and groups they are."""
 ALLOWED: Final = frozenset(
     {
         "_await_topics",
@@ -43,42 +53,111 @@ ALLOWED: Final = frozenset(
         "_last_values",
         "_remove_topics",
         "_show_values",
-        "await_compaction",
-        "await_retention",
-        "compact",
-        "expire",
-        "explain",
-        "followers",
         "mark",
-        "move_leader",
         "report",
         "requests",
-        "roll",
         "state_changes",
     }
 )
-"""Methods that concern the topics, groups or requests of who calls them."""
+"""Methods of `EmbeddedKafka` that concern the topics or requests of who calls them."""
 
 
-class WorkerView:
-    """Methods of `EmbeddedKafka` that concern nothing but what this worker made."""
+class Asked:
+    """`owned.handles.OnDemand` in the process that has the brokers."""
 
-    def __init__(
-        self,
-        place: Place,
-        listener: str | None,
-        own: Callable[[str], str],
-        decoders: "Decoders",
-    ) -> None:
-        """`listener` is the worker's, if it has one; `own` finds the name of its topics.
-
-        `decoders` are those of its topics.
-        """
+    def __init__(self, place: Place) -> None:
         self._place = place
-        self._listener = listener
-        self._own = own
-        self._decoders = decoders
+
+    def move_leader(self, topic: str, partition: int, *, to: int, timeout_s: float) -> None:
+        self.ask("move_leader", topic=topic, partition=partition, to=to, timeout_s=timeout_s)
+
+    def roll(self, topic: str) -> None:
+        self.ask("roll", topic=topic)
+
+    def compact(self, topic: str) -> None:
+        self.ask("compact", topic=topic)
+
+    def apply_retention(self, topic: str) -> None:
+        self.ask("apply_retention", topic=topic)
+
+    def expire(self, group: str, *, timeout_s: float) -> None:
+        self.ask("expire", group=group, timeout_s=timeout_s)
+
+    def followers(self, topic: str, partition: int) -> "list[FollowerStatus]":
+        found: list[FollowerStatus] = self.ask("followers", topic=topic, partition=partition)
+        return found
+
+    def explain(self, topic: str, partition: int) -> str:
+        return str(self.ask("explain", topic=topic, partition=partition))
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        """Any: the arguments and the value of any method."""
+        return call(self._place, Question(method, arguments))
+
+
+class WorkerState(PolledState):
+    """Lets the process that has the brokers wait for them."""
+
+    def __init__(self, reach: "WorkerReach") -> None:
+        super().__init__(reach.client, lambda address: require_admin(address, None))
+        self._asked = reach.on_demand
+
+    def leaders_known(self, counts: Mapping[str, int]) -> "Probe":
+        def probe() -> None:
+            self._asked.ask("_await_topics", counts=counts)
+
+        return probe
+
+
+class WorkerReach(RunReach):
+    """Reaches the shared cluster; its topics have the worker's name at their end."""
+
+    is_shared = True
+
+    def __init__(self, shared: "Shared") -> None:
+        super().__init__(shared.bootstrap_servers)
+        self._suffix = f"-{shared.worker}"
+        self.on_demand = Asked(shared.place)
+        self._exact = WorkerState(self)
+
+    @property
+    def state(self) -> "State":
+        return self._exact
+
+    def new_name(self, name: str) -> str:
+        return f"{name}{self._suffix}"
+
+    def known_name(self, name: str) -> str:
+        """That of this worker's own topic, if it created one under that name."""
+        own = f"{super().known_name(name)}{self._suffix}"
+        return own if own in self.created else name
+
+
+class WorkerCluster(RunCluster):
+    """The `kafka` fixture under `--kafka-xdist=shared`."""
+
+    _reach: WorkerReach
+
+    def __init__(self, shared: "Shared") -> None:
+        super().__init__(WorkerReach(shared))
+        self._listener = shared.listener
+        self._ask = self._reach.on_demand.ask
         self._begun: Mark | None = None
+
+    def _topic(self, name: str) -> OwnedTopic:
+        return OwnedTopic(name, self._reach)
+
+    def group(self, name: str) -> OwnedGroup:
+        """The handle of a consumer group, which need not exist.
+
+        Args:
+            name: the group's id.
+        """
+        return OwnedGroup(name, self._reach)
+
+    def isolated(self) -> Sweeper:
+        """Deletes the topics and groups that the test's clients make."""
+        return Sweeper(self._reach, self.sweep, self)
 
     def begin(self) -> None:
         """From here on, requests belong to the next test."""
@@ -108,7 +187,7 @@ class WorkerView:
             "requests",
             api=api,
             client_id=client_id,
-            topic=self._own(topic) if isinstance(topic, str) else topic,
+            topic=self._reach.known_name(topic) if isinstance(topic, str) else topic,
             group=group,
             broker=broker,
             error=error,
@@ -142,18 +221,14 @@ class WorkerView:
             return frozenset()
         return seen.intersection(groups)
 
-    def await_topic(self, name: str, partitions: int) -> None:
-        """Waits until every broker knows the leaders of a topic's partitions."""
-        self._ask("_await_topics", counts={name: partitions})
-
     def mark(self) -> "Mark":
         mark: Mark = self._ask("mark")
         return mark
 
-    def report(self) -> str | None:
-        """The cluster as far as it concerns the test; None without a listener for the worker."""
+    def report(self) -> str:
+        """The cluster as far as it concerns the test, if the worker has a listener."""
         if self._listener is None:
-            return None
+            return self.describe()
         self._show_values()
         return str(self._ask("report", since=self._begun, listener=self._listener))
 
@@ -164,41 +239,22 @@ class WorkerView:
         found: dict[str, Connection] = self._ask("_connections", listener=self._listener)
         return found
 
-    def remove_topics(self, names: Collection[str]) -> None:
-        """Deletes topics, which clients that outlive the test cannot bring back by asking."""
-        self._ask("_remove_topics", names=names, listener=self._listener)
+    def _delete(self, topics: Sequence[str]) -> None:
+        """Clients that outlive the test cannot bring them back by asking."""
+
+        def delete() -> None:
+            self._ask("_remove_topics", names=topics, listener=self._listener)
+            for name in topics:
+                self._reach.on_deletion(name)
+                self._reach.on_deleted(name)
+
+        quietly(delete, ", ".join(topics))
 
     def keep_topics(self, owner: str) -> None:
         """Keeps the test's topics for the page of the run, before they are deleted."""
         if self._listener is not None:
             self._show_values()
             self._ask(KEEP_TOPICS, owner=owner, since=self._begun, listener=self._listener)
-
-    def await_retention(self, topic: str) -> None:
-        self._ask("await_retention", topic=self._own(topic))
-
-    def await_compaction(self, topic: str) -> None:
-        self._ask("await_compaction", topic=self._own(topic))
-
-    def compact(self, topic: str) -> None:
-        self._ask("compact", topic=self._own(topic))
-
-    def roll(self, topic: str) -> None:
-        self._ask("roll", topic=self._own(topic))
-
-    def expire(self, group: str, *, timeout_s: float = _TIMEOUT_S) -> None:
-        self._ask("expire", group=group, timeout_s=timeout_s)
-
-    def move_leader(
-        self, topic: str, partition: int = 0, *, to: int, timeout_s: float = _TIMEOUT_S
-    ) -> None:
-        self._ask(
-            "move_leader",
-            topic=self._own(topic),
-            partition=partition,
-            to=to,
-            timeout_s=timeout_s,
-        )
 
     def state_changes(
         self,
@@ -213,34 +269,21 @@ class WorkerView:
             raise InvalidArgument("name the topic: the cluster has those of other workers, too")
         found: list[StateChange] = self._ask(
             "state_changes",
-            topic=self._own(topic),
+            topic=self._reach.known_name(topic),
             partition=partition,
             replicas=replicas,
             since=self._begun if since is None else since,
         )
         return found
 
-    def followers(self, topic: str, partition: int = 0) -> "list[FollowerStatus]":
-        found: list[FollowerStatus] = self._ask(
-            "followers", topic=self._own(topic), partition=partition
-        )
-        return found
-
-    def explain(self, topic: str, partition: int = 0) -> str:
-        return str(self._ask("explain", topic=self._own(topic), partition=partition))
-
     def _show_values(self) -> None:
         """Decodes the last values of topics: their decoders are functions of this process."""
         from embedkafka.cluster.clients.decoding import show_data
 
-        for topic, decode in self._decoders.all().items():
+        for topic, decode in self._reach.clients.decoders.all().items():
             values: list[bytes] = self._ask("_last_values", topic=topic)
             texts = {value: show_data(value, decode) for value in values}
             self._ask("_show_values", topic=topic, texts=texts)
-
-    def _ask(self, method: str, **arguments: Any) -> Any:
-        """Any: the arguments and the value of any method."""
-        return call(self._place, Question(method, arguments))
 
 
 def _may_create(seen: "SeenRequest") -> bool:

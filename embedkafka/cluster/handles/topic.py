@@ -2,12 +2,19 @@
 
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from embedkafka.cluster.clients.clients import Bytes, Clients, Headers
+from embedkafka.cluster.clients.clients import Bytes, Headers
 from embedkafka.cluster.clients.decoding import Decode
 from embedkafka.cluster.clients.message import Message
-from embedkafka.runtime.arguments import require_attribute
+from embedkafka.cluster.handles.coordinators import leader_of
+from embedkafka.cluster.waiting import PATIENCE_S
+from embedkafka.runtime.arguments import (
+    MAX_INT32,
+    require_attribute,
+    require_int,
+    require_number,
+)
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.spark import frames
@@ -18,26 +25,37 @@ if TYPE_CHECKING:
 
     from embedkafka.cluster.clients.positions import From
     from embedkafka.cluster.cluster_state import PartitionStatus
+    from embedkafka.cluster.handles.reach import Reach
 
 
 class Topic:
-    """A topic of a running cluster. `EmbeddedKafka.topic()` and `existing_topic()` return it.
+    """A topic of a running cluster. `kafka.topic()` and `kafka.existing_topic()` return it.
 
         orders = kafka.topic("orders", partitions=3)
         orders.send("hello", key="k")
         assert orders.read(1)[0].text == "hello"
 
     Once the cluster is closed, every method raises `ClusterClosed`. Arguments of the wrong kind
-    raise `InvalidArgument`.
+    raise `InvalidArgument`. Methods that ask for the topic's partitions raise it too if there is no
+    such topic any more.
     """
 
-    def __init__(self, name: str, bootstrap_servers: str, clients: Clients) -> None:
+    def __init__(self, name: str, reach: "Reach") -> None:
         self._name = name
-        self._bootstrap_servers = bootstrap_servers
-        self._clients = clients
+        self._reach = reach
+        self._bootstrap_servers = reach.bootstrap_servers
+        self._clients = reach.clients
 
     def __repr__(self) -> str:
-        return f"Topic({self.name!r})"
+        return f"{type(self).__name__}({self.name!r})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            __tracebackhide__ = True
+            from embedkafka.cluster.handles.moved import refuse_missing
+
+            refuse_missing(self, name, "topic")
 
     @property
     def name(self) -> str:
@@ -266,13 +284,185 @@ class Topic:
         wanted = [TopicPartition(each.topic, each.partition) for each in view.statuses(self.name)]
         return {each.partition: end for each, end in sorted(view.ends(wanted).items())}
 
+    # -- partitions
+
     def partitions(self) -> "list[PartitionStatus]":
-        """Each partition with its leader and replicas; clients do not see the epoch, so it is -1.
+        """Each partition with its leader and replicas; only embedded clusters know the epoch.
 
         Raises:
             InvalidArgument: there is no such topic.
         """
-        return self._clients.view().statuses(self.name)
+        self._reach.state.require_topic(self.name)
+        return self._reach.state.partitions_of(self.name)
+
+    def partition(self, partition: int = 0) -> "PartitionStatus":
+        """A partition's leader, replicas and in-sync replicas; -1 is an epoch that is not known.
+
+        Args:
+            partition: the partition's number, from 0 on.
+
+        Raises:
+            InvalidArgument: there is no such partition.
+        """
+        return self._reach.state.require_partition(self.name, partition)
+
+    def leader(self, partition: int = 0) -> int:
+        """The id of the broker that leads a partition.
+
+            kafka.broker(orders.leader()).kill()
+
+        Args:
+            partition: the partition's number, from 0 on.
+
+        Raises:
+            InvalidArgument: there is no such partition.
+            EmbedKafkaError: it has no leader now; `await_leader` waits for one.
+        """
+        return leader_of(self._reach.state, self.name, partition)
+
+    def add_partitions(self, count: int) -> None:
+        """Grows the topic to `count` partitions; returns when every broker knows their leaders.
+
+        Args:
+            count: the new number of partitions in all.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+            EmbedKafkaError: the topic has that many partitions, or more.
+        """
+        state = self._reach.state
+        state.require_topic(self.name)
+        require_int("count", count, least=1, most=MAX_INT32)
+        self._reach.admin.create_partitions(self.name, count)
+        what = f"every broker to know the leaders of {self.name}"
+        self._reach.await_state(what, state.leaders_known({self.name: count}), PATIENCE_S)
+        self._clients.on_partitions(self.name, count)
+
+    def delete(self, *, timeout_s: float = PATIENCE_S) -> None:
+        """Deletes the topic; returns when no broker knows it any more.
+
+        Args:
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            InvalidArgument: there is no such topic.
+            AwaitTimeout: it was not gone in that time.
+            ClusterClosed: no broker answered; each of them was asked for that time.
+        """
+        require_number("timeout_s", timeout_s)
+        self._reach.state.require_topic(self.name)
+        self._reach.on_deletion(self.name)
+        timeout_ms = max(1, int(timeout_s * 1000))
+        is_over = self._reach.admin.delete_topic(self.name, timeout_ms=timeout_ms)
+        self.await_gone(timeout_s=timeout_s if is_over else 0)
+
+    def await_gone(self, *, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until the topic's deletion, by any client, is complete.
+
+        Args:
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it was not gone in that time.
+        """
+        probe = self._reach.state.topic_gone(self.name)
+        self._reach.await_state(f"{self.name} to be gone", probe, timeout_s)
+
+    def await_leader(self, partition: int = 0, *, timeout_s: float = PATIENCE_S) -> int:
+        """Waits until a partition has a reachable leader and all brokers know it.
+
+        Args:
+            partition: the partition's number.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Returns:
+            The leader's id.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the partition.
+            InvalidArgument: there is no such partition.
+        """
+        led = self._await_partition(
+            "a leader of {}", partition, self._reach.state.is_led, timeout_s
+        )
+        assert led.leader is not None, "a reachable leader that was awaited"
+        return led.leader
+
+    def await_no_leader(self, partition: int = 0, *, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until the controller has found that no replica may lead a partition.
+
+        Args:
+            partition: the partition's number.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time.
+            InvalidArgument: there is no such partition.
+        """
+        self._await_partition(
+            "{} to have no leader", partition, lambda status: status.leader is None, timeout_s
+        )
+
+    def await_isr(
+        self, partition: int = 0, *, size: int, timeout_s: float = PATIENCE_S
+    ) -> tuple[int, ...]:
+        """Waits until exactly `size` replicas are in sync and all brokers know it.
+
+        Args:
+            partition: the partition's number.
+            size: the number of in-sync replicas to wait for.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Returns:
+            The ids of the in-sync replicas.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the partition.
+            InvalidArgument: there is no such partition.
+        """
+        require_int("size", size, least=0)
+        return self._await_partition(
+            f"{size} in-sync replicas of {{}}",
+            partition,
+            lambda status: len(status.isr) == size,
+            timeout_s,
+        ).isr
+
+    def await_offsets(
+        self, offsets: int | Mapping[int, int], *, timeout_s: float = PATIENCE_S
+    ) -> None:
+        """Waits until the topic's partitions have these ends, or later ones.
+
+        Args:
+            offsets: the end of each partition, `{0: 5, 1: 3}`, or the sum of all ends. Markers of
+                transactions count.
+            timeout_s: how long to wait, in seconds of real time.
+
+        Raises:
+            AwaitTimeout: it did not happen in that time; the message shows the ends.
+            QueryFailed: as for `wait_for`.
+        """
+        self._reach.waits().await_offsets(self.name, offsets, timeout_s=timeout_s)
+
+    def _await_partition(
+        self,
+        what: str,
+        partition: int,
+        holds: "Callable[[PartitionStatus], bool]",
+        timeout_s: float,
+    ) -> "PartitionStatus":
+        """Waits until a partition is in a state, and returns it; `what` has room for its name."""
+        found: list[PartitionStatus] = []
+
+        def note(status: "PartitionStatus") -> bool:
+            found[:] = [status]
+            return holds(status)
+
+        probe = self._reach.state.partition(self.name, partition, note)
+        self._reach.await_state(what.format(f"{self.name}-{partition}"), probe, timeout_s)
+        return found[0]
+
+    # -- Spark
 
     def spark_options(
         self, *, user: str | None = None, mechanism: str | None = None, **options: str
