@@ -65,7 +65,7 @@ layers:
 	@$(BIN)/lint-imports
 
 unit:
-	$(PYTEST) -q $(if $(SHUFFLE),--shuffle $(SHUFFLE)) tests/unit tests/cluster/test_mistakes.py
+	$(PYTEST) -q $(if $(SHUFFLE),--shuffle $(SHUFFLE)) tests/unit tests/cluster/handles/test_mistakes.py
 
 tidy: setup ## run the quick part of tests/tidy: seams, documents, workflows
 	$(PYTEST) -q -m "not slow and not gate and not spark" tests/tidy \
@@ -87,7 +87,7 @@ slow: setup ## run tests that take minutes or start many JVMs, such as Apache br
 	$(PYTEST) -m slow tests
 
 kerberos: $(VENV)/.ready-kerberos ## test GSSAPI with a KDC, on Apache Kafka too; needs Debian's krb5-kdc, krb5-admin-server, krb5-user, libkrb5-dev
-	$(PYTEST) -m slow tests/wire/test_kerberos.py --oracle
+	$(PYTEST) -m slow tests/wire/security/test_kerberos.py --oracle
 
 matrix: $(VENV)/.ready-matrix ## run the tests on every supported Python and PySpark; ARGS="-s tests-3.13 -- unit"
 	@$(BIN)/nox $(ARGS)

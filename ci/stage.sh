@@ -31,7 +31,7 @@ case "${1-}" in
     # make test
     check) make check ;;
     wire) tests tests/wire ;;
-    cluster) tests -n 2 --dist loadfile tests/cluster --ignore tests/cluster/test_mistakes.py ;; # which is in check
+    cluster) tests -n 2 --dist loadfile tests/cluster --ignore tests/cluster/handles/test_mistakes.py ;; # which is in check
     plugin) tests tests/plugin tests/page ;;
     spark) spark ;;
     docs) tests tests/tidy ;;
@@ -40,12 +40,12 @@ case "${1-}" in
     oracle) tests tests/wire --oracle -m "gate and not slow" ;;
     more-spark) tests tests/spark tests/plugin -m "gate and not slow" && tests "${long_examples[@]}" && make demo ;;
     install) make .venv/.ready-uv && tests tests/tidy tests/streams tests/cluster -m "gate and not slow" ;;
-    takeover) tests tests/cluster/test_kafka_takes_over.py -m slow ;;
+    takeover) tests tests/cluster/real_servers/test_kafka_takes_over.py -m slow ;;
     # make nightly
     slow) make slow ;;
     connect) tests tests/spark/test_every_helper.py -m gate -n 1 --spark-xdist=shared ;;
-    tours) tests tests/wire --oracle -m slow -k "apache and (tour or damaged)" --ignore tests/wire/test_admin_tour.py ;;
-    drawn) tests tests/unit tests/cluster/test_wrong_values.py tests/cluster/test_wrong_commands.py --new-examples -m "not slow" ;;
+    tours) tests tests/wire --oracle -m slow -k "apache and (tour or damaged)" --ignore tests/wire/tools/test_admin_tour.py ;;
+    drawn) tests tests/unit tests/cluster/handles/test_wrong_values.py tests/cluster/commands/test_wrong_commands.py --new-examples -m "not slow" ;;
     shuffled) tests tests/unit tests/wire tests/cluster --shuffle ;;
     no-sendfile) tests tests/wire --no-sendfile -m "not java and not slow and not spark" ;;
     hasty) tests tests/wire tests/cluster --hasty -m "not java and not slow and not spark" ;;

@@ -17,8 +17,8 @@ from embedkafka.server.api_table import SERVED
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from tests.chaos.clients import Client
 from tests.chaos.wire import METADATA_VERSION, Wire
-from tests.cluster.test_control_plane import AUTHORIZER, REQUESTS
-from tests.wire.test_authorization import PROBES, codes
+from tests.cluster.security.test_control_plane import AUTHORIZER, REQUESTS
+from tests.wire.security.test_authorization import PROBES, codes
 
 if TYPE_CHECKING:
     from tests.chaos.clusters import InProcess

@@ -9,7 +9,7 @@ from typing import Final
 
 EVERY_TEST: Final = ("test_",)
 
-#: Reason -> module -> prefixes of test names, with parameters where they matter.
+#: Reason -> module, in whichever room -> prefixes of test names, with parameters where they matter.
 DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "KIP-848: the consumer protocol is a preview in 3.9, and switched off": {
         "test_consumer_group_topics.py": EVERY_TEST,

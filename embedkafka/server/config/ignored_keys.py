@@ -3,7 +3,7 @@
 The table drives the warning or refusal at start, the answer to a client that changes such a
 setting, its documentation in DescribeConfigs, and a part of `docs/reference/settings.md`. Every
 setting in `broker_keys`, `topic_keys` or `group` that is not in this table works;
-`tests/cluster/test_settings.py` checks each one.
+`tests/cluster/lifecycle/test_settings.py` checks each one.
 
 The rules:
 

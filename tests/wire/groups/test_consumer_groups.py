@@ -1,0 +1,372 @@
+"""Groups whose coordinator assigns the partitions (KIP-848), heartbeat by heartbeat."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from embedkafka.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
+from tests.wire.clients import Cluster, create_topic, eventually
+from tests.wire.groups.test_group_offsets import commit, committed
+from tests.wire.one_partition import Answer, each_version
+from tests.wire.one_partition import describe as describe_topic
+from tests.wire.raw_client import RawClient
+
+pytestmark = pytest.mark.topic(partitions=4)
+
+Unique = Callable[[str], str]
+JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
+
+
+class Member:
+    """A member that sends its full state when it joins and owns what it is assigned."""
+
+    def __init__(
+        self, raw: RawClient, group: str, *topics: str, instance: str | None = None
+    ) -> None:
+        self.raw = raw
+        self.group = group
+        self.topics = topics
+        self.instance = instance
+        self.id = str(uuid.uuid4())
+        self.epoch = JOIN
+        self.owned: dict[uuid.UUID, list[int]] = {}
+
+    def join(self, **fields: Any) -> Answer:
+        return self.beat(
+            member_epoch=JOIN,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=self.topics,
+            topic_partitions=[],
+            **fields,
+        )
+
+    def beat(self, *, version: int = 1, **fields: Any) -> Answer:
+        """Sends a heartbeat; adopts the epoch and the assignment of a successful answer."""
+        known = {
+            "group_id": self.group,
+            "member_id": self.id,
+            "member_epoch": self.epoch,
+            "instance_id": self.instance,
+        }
+        answer = self.raw.call(ConsumerGroupHeartbeatRequest(**{**known, **fields}), version)
+        if answer.error_code == ErrorCode.NONE:
+            self.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                self.owned = {
+                    part.topic_id: list(part.partitions)
+                    for part in answer.assignment.topic_partitions
+                }
+        return answer
+
+    def beat_with_owned(self) -> Answer:
+        """Sends a heartbeat that lists the partitions the member owns."""
+        owned = [
+            ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic, partitions=partitions)
+            for topic, partitions in self.owned.items()
+        ]
+        return self.beat(topic_partitions=owned)
+
+    def leave(self) -> Answer:
+        return self.beat(member_epoch=LEAVE)
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(partition for parts in self.owned.values() for partition in parts)
+
+
+def settle(members: Sequence[Member], shares: Sequence[int]) -> None:
+    """Lets the members heartbeat until each has its share of the partitions."""
+
+    def shared() -> bool:
+        for member in members:
+            assert member.beat_with_owned().error_code == ErrorCode.NONE
+        return [len(member.partitions) for member in members] == list(shares)
+
+    eventually(shared, f"shares of {shares}")
+
+
+def describe(raw: RawClient, group: str, *, version: int = 1) -> Answer:
+    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    (answer,) = raw.call(request, version).groups
+    return answer
+
+
+@pytest.fixture
+def member(raw: RawClient, unique: Unique, topic: str) -> Member:
+    return Member(raw, unique("group"), topic)
+
+
+@pytest.mark.both_io_modes
+def test_the_first_member_gets_all_partitions(raw: RawClient, member: Member, topic: str) -> None:
+    answer = member.join()
+    assert (answer.error_code, answer.member_id) == (ErrorCode.NONE, member.id)
+    assert answer.member_epoch >= 1
+    assert answer.heartbeat_interval_ms == 100
+    settle([member], [4])
+    assert set(member.owned) == {describe_topic(raw, topic).topic_id}
+
+
+def test_a_member_without_topics_does_not_raise_the_epoch(
+    raw: RawClient, topic: str, unique: Unique
+) -> None:
+    group = unique("group")
+
+    def epoch_after(*topics: str) -> int:
+        joined = Member(raw, group, *topics).join()
+        assert joined.error_code == ErrorCode.NONE
+        return int(describe(raw, group).group_epoch)
+
+    assert [epoch_after(), epoch_after(), epoch_after(topic), epoch_after(topic)] == [1, 1, 2, 3]
+
+
+def test_an_unchanged_assignment_is_not_repeated(member: Member) -> None:
+    member.join()
+    settle([member], [4])
+    member.beat_with_owned()
+    assert member.beat().assignment is None
+
+
+def test_a_second_member_waits_until_the_first_has_given_up_partitions(
+    raw: RawClient, member: Member, topic: str
+) -> None:
+    member.join()
+    settle([member], [4])
+    other = Member(raw, member.group, topic)
+    assert other.join().error_code == ErrorCode.NONE
+    assert other.partitions == []
+    settle([member, other], [2, 2])
+    assert sorted(member.partitions + other.partitions) == [0, 1, 2, 3]
+    assert member.epoch == other.epoch
+
+
+def test_a_member_that_unsubscribes_while_it_gives_up_partitions_loses_the_others_too(
+    raw: RawClient, member: Member, topic: str
+) -> None:
+    member.join()
+    settle([member], [4])
+    Member(raw, member.group, topic).join()
+
+    def must_give_up() -> bool:
+        member.beat()
+        return len(member.partitions) == 2
+
+    eventually(must_give_up, "two partitions for the other member")
+    answer = member.beat(subscribed_topic_names=[])
+    assert answer.assignment is not None
+    assert member.partitions == []
+
+
+def test_the_one_that_stays_takes_over(raw: RawClient, member: Member, topic: str) -> None:
+    other = Member(raw, member.group, topic)
+    member.join()
+    other.join()
+    settle([member, other], [2, 2])
+    left = other.leave()
+    assert (left.error_code, left.member_epoch) == (ErrorCode.NONE, LEAVE)
+    settle([member], [4])
+
+
+def test_the_broker_names_a_member_of_version_0(member: Member) -> None:
+    member.id = ""
+    answer = member.join(version=0)
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.member_id
+
+
+def test_version_1_needs_an_id_from_the_member(member: Member) -> None:
+    member.id = ""
+    assert member.join(version=1).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_an_unknown_member_must_join_first(member: Member) -> None:
+    member.join()
+    stranger = member.beat(member_id=str(uuid.uuid4()), member_epoch=1)
+    assert stranger.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_that_is_not_there_cannot_be_left(member: Member) -> None:
+    assert member.beat(member_epoch=5).error_code in {
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    }
+
+
+def test_an_epoch_from_the_future_is_fenced(member: Member) -> None:
+    member.join()
+    fenced = member.beat(member_epoch=member.epoch + 10)
+    assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_a_new_subscription_changes_the_assignment(
+    cluster: Cluster, member: Member, unique: Unique
+) -> None:
+    other = create_topic(cluster, unique("other"), partitions=2)
+    member.join()
+    settle([member], [4])
+    assert member.beat(subscribed_topic_names=[other]).error_code == ErrorCode.NONE
+    settle([member], [2])
+
+
+def test_a_topic_that_comes_later_is_assigned(
+    cluster: Cluster, raw: RawClient, unique: Unique
+) -> None:
+    name = unique("later")
+    early = Member(raw, unique("group"), name)
+    assert early.join().error_code == ErrorCode.NONE
+    assert early.partitions == []
+    create_topic(cluster, name, partitions=3)
+    settle([early], [3])
+
+
+def test_an_unknown_assignor_is_refused(member: Member) -> None:
+    refused = member.join(server_assignor="mine")
+    assert refused.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_the_assignors_of_the_broker_are_known(
+    raw: RawClient, member: Member, assignor: str
+) -> None:
+    assert member.join(server_assignor=assignor).error_code == ErrorCode.NONE
+    settle([member], [4])
+    assert describe(raw, member.group).assignor_name == assignor
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"group_id": ""},
+        {"rebalance_timeout_ms": -1},
+        {"topic_partitions": None},
+        {"subscribed_topic_names": None},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_an_incomplete_join_is_an_invalid_request(
+    member: Member, fields: Mapping[str, Any]
+) -> None:
+    whole: dict[str, Any] = {
+        "member_epoch": JOIN,
+        "rebalance_timeout_ms": 10_000,
+        "subscribed_topic_names": member.topics,
+        "topic_partitions": [],
+    }
+    assert member.beat(**{**whole, **fields}).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_static_member_comes_back_to_its_partitions(
+    raw: RawClient, topic: str, unique: Unique
+) -> None:
+    group = unique("group")
+    before, other = (Member(raw, group, topic, instance=name) for name in ("a", "b"))
+    before.join()
+    other.join()
+    settle([before, other], [2, 2])
+    kept = before.partitions
+    assert before.beat(member_epoch=LEAVE_FOR_A_WHILE).error_code == ErrorCode.NONE
+    after = Member(raw, group, topic, instance="a")
+    assert after.join().error_code == ErrorCode.NONE
+    settle([after, other], [2, 2])
+    assert after.partitions == kept
+
+
+def test_an_instance_id_in_use_is_not_released(raw: RawClient, topic: str, unique: Unique) -> None:
+    group = unique("group")
+    Member(raw, group, topic, instance="a").join()
+    second = Member(raw, group, topic, instance="a")
+    assert second.join().error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_commits_are_checked_by_epoch(raw: RawClient, member: Member, topic: str) -> None:
+    member.join()
+    settle([member], [4])
+
+    def attempt(epoch: int, member_id: str) -> ErrorCode:
+        return commit(raw, member.group, topic, 7, generation=epoch, member=member_id)
+
+    assert attempt(member.epoch + 5, member.id) == ErrorCode.STALE_MEMBER_EPOCH
+    assert attempt(member.epoch, "nobody") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert attempt(member.epoch, member.id) == ErrorCode.NONE
+    assert committed(raw, member.group) == {(topic, 0): 7}
+
+
+def test_every_version_describes_members_and_assignments(
+    raw: RawClient, member: Member, topic: str
+) -> None:
+    member.join()
+    settle([member], [4])
+    member.beat_with_owned()
+
+    def check(version: int) -> None:
+        group = eventually(
+            lambda: next(
+                (
+                    g
+                    for g in [describe(raw, member.group, version=version)]
+                    if g.group_state == "Stable"
+                ),
+                None,
+            ),
+            "the group is stable",
+        )
+        (seen,) = group.members
+        assert (group.error_code, group.assignor_name) == (ErrorCode.NONE, "uniform")
+        assert group.group_epoch == group.assignment_epoch == seen.member_epoch == member.epoch
+        assert (seen.member_id, seen.client_id, seen.client_host) == (
+            member.id,
+            "raw",
+            "/127.0.0.1",
+        )
+        assert list(seen.subscribed_topic_names) == [topic]
+        for assignment in (seen.assignment, seen.target_assignment):
+            (part,) = assignment.topic_partitions
+            assert (part.topic_name, sorted(part.partitions)) == (topic, [0, 1, 2, 3])
+        assert seen.member_type == (1 if version >= 1 else -1)
+
+    each_version(raw, ConsumerGroupDescribeRequest, check)
+
+
+def test_the_two_kinds_of_groups_do_not_describe_each_other(
+    raw: RawClient, member: Member, unique: Unique
+) -> None:
+    member.join()
+    (classic,) = raw.call(DescribeGroupsRequest(groups=[member.group]), 6).groups
+    assert (classic.error_code, classic.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert classic.error_message == f"Group {member.group} is not a classic group."
+    unknown = describe(raw, unique("none"))
+    assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_groups_are_listed_by_their_type(raw: RawClient, member: Member) -> None:
+    member.join()
+
+    def listed(kind: str) -> dict[str, str]:
+        answer = raw.call(ListGroupsRequest(types_filter=[kind]), 5)
+        return {group.group_id: group.group_type for group in answer.groups}
+
+    assert listed("consumer")[member.group] == "consumer"
+    assert member.group not in listed("classic")
+
+
+def test_a_group_is_deleted_when_it_is_empty(raw: RawClient, member: Member) -> None:
+    def delete() -> ErrorCode:
+        (answer,) = raw.call(DeleteGroupsRequest(groups_names=[member.group])).results
+        return ErrorCode(answer.error_code)
+
+    member.join()
+    assert delete() == ErrorCode.NON_EMPTY_GROUP
+    member.leave()
+    assert describe(raw, member.group).group_state == "Empty"
+    assert delete() == ErrorCode.NONE
+    assert delete() == ErrorCode.GROUP_ID_NOT_FOUND
