@@ -18,6 +18,7 @@ from embedkafka.records.batch import Batch, read_batches
 from tests.chaos.clients import AUDIT, SINK, SOURCE
 from tests.chaos.history import Fate
 from tests.chaos.wire import ExactReader
+from tests.presence import present
 
 if TYPE_CHECKING:
     from tests.chaos.world import World
@@ -203,7 +204,7 @@ def check_compacted(world: "World", topic: str, partition: int, batches: Sequenc
             if fate is Fate.KEPT:
                 wanted[record.key] = record
     for key, record in wanted.items():
-        value = found.get(key)
+        value = found.get(present(key))
         if value is None:
             is_right = any(
                 later.is_tombstone and later.key == key and later.sent >= record.sent

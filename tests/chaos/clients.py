@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.chaos.history import Fate, Txn, tick
 from tests.cluster.traffic import QUICK, is_left_unread
+from tests.presence import present
 
 if TYPE_CHECKING:
     from tests.chaos.world import World
@@ -52,7 +53,7 @@ hanging: list[str] = []
 
 def bounded(call: Callable[..., T], *arguments: Any, timeout_s: float = HANG_S) -> T:
     """The result of the call; raises `Hangs` if it takes far longer than its timeout."""
-    outcome: queue.SimpleQueue[tuple[T, Exception | None]] = queue.SimpleQueue()
+    outcome: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
@@ -94,7 +95,7 @@ class Client:
         self._ended.set()
         self._thread.join(4 * HANG_S)
         if self._thread.is_alive():
-            stack = traceback.format_stack(sys._current_frames()[self._thread.ident])
+            stack = traceback.format_stack(sys._current_frames()[present(self._thread.ident)])
             hanging.append(self.name)
             self._world.timeline.blame_client(f"{self.name} does not end: {''.join(stack[-3:])}")
 
@@ -305,8 +306,9 @@ class Member(Client):
                     self._close()
                     return
                 self._check(message)
-                self._seen.add(message.value())
-                self._taken[message.partition()] = message.offset() + 1
+                self._seen.add(present(message.value()))
+                partition, offset = place_of(message)
+                self._taken[partition] = offset + 1
         if self._taken and (idle or self._rng.random() < 0.7):
             self._commit()
         if self._rng.random() < 0.01:  # leaves the group; another consumer joins in the next turn
@@ -316,7 +318,9 @@ class Member(Client):
         offsets = [TopicPartition(self._topic, p, offset) for p, offset in self._taken.items()]
         before = tick()
         try:
-            done = bounded(lambda: self._consumer.commit(offsets=offsets, asynchronous=False))
+            done = bounded(
+                lambda: present(self._consumer).commit(offsets=offsets, asynchronous=False)
+            )
         except Hangs as hang:
             if not self._ended.is_set():
                 self._world.timeline.blame_client(f"{self.name}: a commit {hang}")
@@ -334,7 +338,7 @@ class Member(Client):
                 )
 
     def _check(self, message: Message) -> None:
-        partition, offset = message.partition(), message.offset()
+        partition, offset = place_of(message)
         if partition in self._expected:
             expected = self._expected[partition]
             if expected is not None and offset != expected:
@@ -344,15 +348,15 @@ class Member(Client):
                 )
             if expected is None:
                 since = self._assigned_at
-                self._begins_rightly(self._consumer, self._topic, partition, offset, since)
+                self._begins_rightly(present(self._consumer), self._topic, partition, offset, since)
         self._expected[partition] = offset + 1
 
     def _went_back(self, message: Message) -> bool:
-        partition, offset = message.partition(), message.offset()
+        partition, offset = place_of(message)
         expected = self._expected.get(partition)
         if expected is None or offset >= expected:
             return False
-        if not self._consumer.went_back_by_itself(self._topic, partition, offset):
+        if not present(self._consumer).went_back_by_itself(self._topic, partition, offset):
             return False
         self._world.timeline.blame_client(
             f"{self.name} goes back from {expected} to {offset} of {self._topic}-{partition}"
@@ -364,7 +368,7 @@ class Member(Client):
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
         for place in partitions:
             self._expected[place.partition] = None
-            self._consumer.note_assignment(place.topic, place.partition)
+            present(self._consumer).note_assignment(place.topic, place.partition)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for place in partitions:
@@ -422,11 +426,11 @@ class Worker(Client):
             ["commit", "abort", "abandon early", "abandon", "haunt"], [82, 10, 2, 3, 3]
         )[0]
         try:
-            self._producer.begin_transaction()
+            present(self._producer).begin_transaction()
             self._write(txn, messages)
             if fate == "abandon early":
                 raise GaveUp(fate)
-            if self._producer.flush(TRIES * CALL_S):
+            if present(self._producer).flush(TRIES * CALL_S):
                 raise GaveUp("records are not acknowledged")
             self._send_offsets(messages)
             if fate in ("abandon", "haunt"):
@@ -436,12 +440,11 @@ class Worker(Client):
             else:
                 txn.is_open = False
                 txn.asked = tick()
-                self._call(self._producer.commit_transaction)
+                self._call(present(self._producer).commit_transaction)
                 self._world.history.confirm(txn)
-                for partition, offset in following_of(messages).items():
-                    self._world.history.commits.append(
-                        (self._group_id, SOURCE, partition, offset, txn.began, txn.confirmed)
-                    )
+                ticks = txn.began, present(txn.confirmed)
+                for place in following_of(messages).items():
+                    self._world.history.commits.append((self._group_id, SOURCE, *place, *ticks))
         except KafkaException as refusal:
             if not refusal.args[0].txn_requires_abort():
                 raise
@@ -451,36 +454,37 @@ class Worker(Client):
     def _write(self, txn: Txn, messages: list[Message]) -> None:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None and message.offset() is not None:
-                place = message.topic(), message.partition()
-                txn.written[place] = min(message.offset(), txn.written.get(place, 1 << 62))
+                place = present(message.topic()), present(message.partition())
+                offset = present(message.offset())
+                txn.written[place] = min(offset, txn.written.get(place, 1 << 62))
 
         # All workers share the partition of `audit`, so one open transaction holds up the others.
-        self._producer.produce(
+        present(self._producer).produce(
             AUDIT, f"{txn.name} {len(messages)}", partition=0, on_delivery=on_delivery
         )
         for message in messages:
-            self._producer.produce(
+            present(self._producer).produce(
                 SINK,
-                f"{txn.name} {message.offset()} {message.value().decode()}",
-                partition=message.partition(),
+                f"{txn.name} {message.offset()} {present(message.value()).decode()}",
+                partition=present(message.partition()),
                 on_delivery=on_delivery,
             )
 
     def _send_offsets(self, messages: list[Message]) -> None:
         following = following_of(messages)
         offsets = [TopicPartition(SOURCE, *place) for place in following.items()]
-        self._call(self._producer.send_offsets_to_transaction, offsets, self._group)
+        self._call(present(self._producer).send_offsets_to_transaction, offsets, self._group)
 
     def _abort(self, txn: Txn) -> None:
         txn.is_open = False
-        self._call(self._producer.abort_transaction)
+        self._call(present(self._producer).abort_transaction)
         txn.aborted = tick()
         self._rewind()
 
     def _bury(self, txn: Txn, cause: Exception) -> None:
         """Leaves the transaction open; the successor of its producer ends it."""
         self._world.note(f"{self.name} dies in {txn.name}: {cause}")
-        self._dead.append((txn, self._producer, str(cause) == "haunt"))
+        self._dead.append((txn, present(self._producer), str(cause) == "haunt"))
         self._producer = None
         if self._rng.random() < 0.3:
             self._close()
@@ -515,10 +519,10 @@ class Worker(Client):
         try:
             bounded(zombie.commit_transaction, CALL_S)
         except (GaveUp, KafkaException) as refusal:
-            self._world.note(f"the zombie of {txn.name} is refused: {refusal}")
+            self._world.note(f"the zombie of {present(txn).name} is refused: {refusal}")
         else:
             if not self._ended.is_set():
-                self._world.complain(f"a zombie committed {txn.name}")
+                self._world.complain(f"a zombie committed {present(txn).name}")
 
     # -- reading
 
@@ -539,7 +543,7 @@ class Worker(Client):
         self._begun_at = tick()
         self._world.note(f"{self.name} is given {[place.partition for place in partitions]}")
         for place in partitions:
-            self._consumer.note_assignment(place.topic, place.partition)
+            present(self._consumer).note_assignment(place.topic, place.partition)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._expected.clear()
@@ -549,9 +553,9 @@ class Worker(Client):
         if self._protocol == "consumer":
             # The epoch rises with every change of the group. An epoch taken before the read is at
             # worst old, and then the offsets are refused.
-            self._group = self._consumer.consumer_group_metadata()
+            self._group = present(self._consumer).consumer_group_metadata()
         messages, begun_at = [], self._begun_at
-        for message in poll_some(self._consumer, self._rng.randint(1, 12)):
+        for message in poll_some(present(self._consumer), self._rng.randint(1, 12)):
             if is_left_unread(message.error()):
                 self._world.note(f"{self.name} needs another consumer: {message.error()}")
                 self._close()
@@ -568,7 +572,7 @@ class Worker(Client):
         return messages
 
     def _check_order(self, message: Message) -> None:
-        partition, offset = message.partition(), message.offset()
+        partition, offset = place_of(message)
         expected = self._expected.get(partition, offset)
         if offset != expected and not self._ended.is_set():
             self._world.complain(
@@ -624,9 +628,14 @@ def is_too_early(refusal: Exception) -> bool:
     return isinstance(error, KafkaError) and error.code() == KafkaError._STATE
 
 
+def place_of(message: Message) -> tuple[int, int]:
+    """Partition and offset of a record."""
+    return present(message.partition()), present(message.offset())
+
+
 def following_of(messages: list[Message]) -> dict[int, int]:
     """The next offset to read, by partition."""
-    return {m.partition(): m.offset() + 1 for m in messages}
+    return {partition: offset + 1 for partition, offset in map(place_of, messages)}
 
 
 def make_transactional(world: "World", name: str) -> Producer:

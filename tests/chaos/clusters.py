@@ -30,6 +30,7 @@ from embedkafka.zk import paths
 from embedkafka.zk.store import ConnectionLoss, Op
 from tests.chaos.history import Timeline
 from tests.chaos.plan import Plan
+from tests.presence import present
 
 T = TypeVar("T")
 
@@ -364,7 +365,7 @@ class Served:
             stderr=self._log,
             text=True,
         )
-        line = self._process.stdout.readline()  # a round is bounded
+        line = present(self._process.stdout).readline()  # a round is bounded
         if not line.startswith("BOOTSTRAP"):
             raise AssertionError(f"the served cluster did not start: {self._tail()}")
 
@@ -418,6 +419,6 @@ class Served:
 
     def close(self) -> None:
         self._end()
-        self._process.stdin.close()
-        self._process.stdout.close()
+        present(self._process.stdin).close()
+        present(self._process.stdout).close()
         self._log.close()

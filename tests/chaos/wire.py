@@ -31,6 +31,7 @@ from embedkafka.records.builder import NewRecord, build_batch
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.files import FileRegion
 from tests.chaos.history import Record, tick
+from tests.presence import present
 
 if TYPE_CHECKING:
     from tests.chaos.world import World
@@ -325,7 +326,7 @@ class ExactProducer:
                     break
                 if self._draining and partition not in self._pending:
                     continue
-                self._take_turn(wire, partition)
+                self._take_turn(present(wire), partition)
             if self._draining and not self._pending:
                 break
         if wire is not None:
@@ -387,7 +388,7 @@ class ExactProducer:
         ]
         if not self.idempotent:
             return records, build_batch(built)
-        producer_id, epoch = self._id
+        producer_id, epoch = present(self._id)
         sequence = self._next_sequence.get(partition, 0)
         self._next_sequence[partition] = sequence + len(records)
         return records, build_batch(
@@ -519,7 +520,7 @@ class ExactReader:
         with self._moved:
             for at, value, next_offset in visible(data, self.committed):
                 if at is not None and at >= self._next[partition]:
-                    self._take(partition, at, value)
+                    self._take(partition, at, present(value))
                 self._next[partition] = max(self._next[partition], next_offset)
             self._moved.notify_all()
 

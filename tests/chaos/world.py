@@ -56,6 +56,7 @@ from tests.chaos.wire import (
     Wire,
     visible,
 )
+from tests.presence import present
 
 HEALING_S = 10.0
 """How long a healed cluster may take to be whole and to serve; when alone, it takes a second."""
@@ -367,7 +368,7 @@ class World:
         wanted = CreateTopicsRequest.Topic(
             name="doomed",
             num_partitions=spec.partitions,
-            replication_factor=spec.replication,
+            replication_factor=present(spec.replication),
             assignments=[],
             configs=[],
         )
@@ -380,7 +381,7 @@ class World:
         code = ErrorCode(answer.error_code)
         self.note(f"the creation is answered with {code.name}")
         if code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
-            self.history.deleted("doomed", self._limbo)
+            self.history.deleted("doomed", present(self._limbo))
             self._limbo = None
             return True
         if must and code is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -505,7 +506,7 @@ class World:
                 return f"{address} knows {len(answer.brokers)} brokers"
             names = {topic.name for topic in answer.topics}
             if not names >= set(self.topics):
-                return f"{address} knows {sorted(names)}"
+                return f"{address} knows {sorted(map(present, names))}"
             for topic in answer.topics:
                 for info in topic.partitions:
                     if info.error_code or set(info.isr_nodes) != set(info.replica_nodes):
@@ -527,7 +528,7 @@ class World:
         """Topic, partition and metadata of every partition."""
         for topic in self._wire.metadata().topics:
             for info in topic.partitions:
-                yield topic.name, info.partition_index, info
+                yield present(topic.name), info.partition_index, info
 
     def _await_ends(self) -> Ends:
         """The high watermark of every partition, by topic."""
@@ -661,6 +662,6 @@ class World:
                 continue
             for at, value, following in visible(data, True):
                 if at is not None and at >= offset:
-                    found.append((at, value))
+                    found.append((at, present(value)))
                 offset = max(offset, following)
         return found

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from embedkafka import EmbeddedKafka
 from tests.cluster.traffic import is_left_unread, make_consumer, make_producer
 from tests.java_tools.java_client import JavaClient, JavaError, JavaProducer, Message
+from tests.presence import present
 
 CALL_S = 20.0
 
@@ -123,12 +124,12 @@ class Copier:
         return consumer
 
     def _copy(self, messages: list[confluent_kafka.Message]) -> None:
-        producer = self._producer
+        producer = present(self._producer)
         producer.begin_transaction()
         for message in messages:
-            producer.produce(self.sink, message.value(), partition=message.partition())
-        following = {(m.topic(), m.partition()): m.offset() + 1 for m in messages}
-        offsets = [TopicPartition(*partition, offset) for partition, offset in following.items()]
+            producer.produce(self.sink, message.value(), partition=present(message.partition()))
+        following = {present(m.partition()): present(m.offset()) + 1 for m in messages}
+        offsets = [TopicPartition(self._source, *place) for place in following.items()]
         group = self._consumer.consumer_group_metadata()
         _insist(lambda timeout: producer.send_offsets_to_transaction(offsets, group, timeout))
         turn = self.committed + self.aborted + 1
@@ -153,7 +154,7 @@ class Copier:
             self._producer = None
 
     def _abort(self) -> None:
-        _insist(self._producer.abort_transaction)
+        _insist(present(self._producer).abort_transaction)
         self.aborted += 1
         self._rewind()
 

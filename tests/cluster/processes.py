@@ -24,6 +24,7 @@ from embedkafka.runtime.ids import NO_LEADER, TopicPartition
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 from tests.java_tools.jvm import dies_with_parent
+from tests.presence import present
 from tests.wire.clients import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ class Processes:
         for broker_id in broker_ids:
             self._running[broker_id] = self._spawn(broker_id)
         for broker_id in broker_ids:
-            line = self._running[broker_id].stdout.readline()
+            line = present(self._running[broker_id].stdout).readline()
             assert line.startswith("BOOTSTRAP "), self.logs()
             self._addresses[broker_id] = line.split()[1]
 
@@ -99,8 +100,8 @@ class Processes:
 
     def _wait(self, process: subprocess.Popen[str]) -> int:
         code = process.wait(PATIENCE_S)
-        process.stdin.close()
-        process.stdout.close()
+        present(process.stdin).close()
+        present(process.stdout).close()
         return code
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from embedkafka import EmbeddedKafka
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsRequest
 from embedkafka.runtime.clock import SystemClock
+from tests.presence import present
 
 
 def reassign(kafka: EmbeddedKafka, topic: str, replicas: Sequence[int]) -> None:
@@ -22,4 +23,4 @@ def reassign(kafka: EmbeddedKafka, topic: str, replicas: Sequence[int]) -> None:
 
 
 def replicas_of(kafka: EmbeddedKafka, topic: str) -> set[int]:
-    return set(kafka._require_brokers().zk.find_topic(topic).partitions[0].replicas)
+    return set(present(kafka._require_brokers().zk.find_topic(topic)).partitions[0].replicas)

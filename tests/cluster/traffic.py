@@ -14,6 +14,7 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import SystemClock
+from tests.presence import present
 
 QUICK = {
     # Notice a dead or stalled leader within a fraction of a second.
@@ -88,7 +89,7 @@ def next_text(consumer: confluent_kafka.Consumer) -> str:
         assert message is not None, "no record in 20 s"
         error = message.error()
         if error is None:
-            return str(message.value().decode())
+            return str(present(message.value()).decode())
         assert error.code() != confluent_kafka.KafkaError._FATAL, error
 
 
@@ -234,8 +235,10 @@ class Sender:
     ) -> None:
         with self._moved:
             if error is None:
-                life, _, number = message.value().decode().rpartition(":")
-                self.acked[message.partition()].append((message.offset(), life, int(number)))
+                life, _, number = present(message.value()).decode().rpartition(":")
+                self.acked[present(message.partition())].append(
+                    (present(message.offset()), life, int(number))
+                )
             elif not self.deaths:
                 self.errors.append(error)
             self._moved.notify_all()
@@ -255,7 +258,7 @@ def assert_nothing_lost(kafka: Readable, sender: Sender) -> None:
     messages = kafka.existing_topic(sender.topic).read(timeout_s=30)
     found: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for message in messages:
-        found[message.partition][message.offset] = message.text
+        found[message.partition][message.offset] = present(message.text)
     for partition, acked in sender.acked.items():
         for offset, life, number in acked:
             assert found[partition].get(offset) == f"{life}:{number}", (

@@ -48,6 +48,7 @@ from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.zk.payloads import LeaderAndIsr
 from embedkafka.zk.store import ConnectionLoss, NoNode
 from tests.doubles.scheduling import ManualScheduler
+from tests.presence import present
 
 TP = TopicPartition("orders", 0)
 TOPIC_ID = uuid.UUID(int=42)
@@ -487,7 +488,7 @@ def records(*values: str, **batch: Any) -> memoryview:
 
 def values_in(data: PartitionData) -> list[str]:
     return [
-        bytes(record.value).decode()
+        bytes(present(record.value)).decode()
         for batch in read_batches(bytes_of(data.records))
         for record in batch.records()
     ]
@@ -500,7 +501,7 @@ def values_of(log: Log) -> list[str]:
         data = log.read(offset, max_bytes=1 << 20)
         for batch in read_batches(bytes_of(data.records)):
             values += [
-                bytes(record.value).decode()
+                bytes(present(record.value)).decode()
                 for record in batch.records()
                 if record.offset >= log.log_start_offset
             ]

@@ -236,8 +236,8 @@ def _is_a_load(frame: bytes) -> bool:
         request: Any = decode(kind, header.api_version, body, surplus_allowed=True)
     except (ProtocolError, KeyError, ValueError):
         return False
-    counts = [
-        getattr(topic, "num_partitions", None) or getattr(topic, "count", 0)
+    counts: list[int] = [
+        getattr(topic, "num_partitions", 0) or getattr(topic, "count", 0)
         for topic in request.topics
     ]
     return sum(map(abs, counts)) > _MAX_PARTITIONS

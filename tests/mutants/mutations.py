@@ -11,6 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
+from tests.presence import present
+
 #: How an operator is spelled, then what may stand in its place: its opposite and its neighbour.
 OPERATORS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = {
     ast.Lt: ("<", "<=", ">="),
@@ -82,7 +84,7 @@ def find_places(source: bytes) -> list[Place]:
     def place_between(begin: ast.expr, op: ast.AST, end: ast.expr) -> Place:
         """Finds the operator between two operands; brackets and line ends may surround it."""
         word, *others = OPERATORS[type(op)]
-        first = starts[begin.end_lineno - 1] + begin.end_col_offset
+        first = starts[present(begin.end_lineno) - 1] + present(begin.end_col_offset)
         last = starts[end.lineno - 1] + end.col_offset
         pattern = re.escape(word).replace(r"\ ", r"\s+").encode()
         found = re.search(pattern, source[first:last])

@@ -38,6 +38,7 @@ from embedkafka.zk.payloads import BrokerInfo
 from embedkafka.zk.store import ConnectionLoss
 from tests.doubles.replica_cluster import Produced, records
 from tests.doubles.scheduling import ManualScheduler
+from tests.presence import present
 from tests.sim.world import BROKERS, World
 from tests.unit.controller.harness import Cluster, Node, broker_info
 
@@ -466,7 +467,7 @@ def _values(log: Log, start: int, end: int) -> list[bytes]:
     values: list[bytes] = []
     while start < end:
         for batch in read_batches(bytes_of(log.read(start, max_bytes=1 << 20).records)):
-            values += [bytes(r.value) for r in batch.records() if start <= r.offset < end]
+            values += [bytes(present(r.value)) for r in batch.records() if start <= r.offset < end]
             start = batch.next_offset
     return values
 

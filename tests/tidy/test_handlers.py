@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from embedkafka import EmbeddedKafka
+from tests.presence import present
 from tests.tidy.sources import MODULES, Module, references
 
 HANDLERS = "server/handlers/"
@@ -99,7 +100,7 @@ def _work(kafka: EmbeddedKafka) -> None:
     settings = {"bootstrap.servers": kafka.bootstrap_servers}
     consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(["orders"])
-    assert consumer.poll(30).value() == b"one"
+    assert present(consumer.poll(30)).value() == b"one"
     consumer.commit(asynchronous=False)
     producer = Producer({**settings, "transactional.id": "t"})
     producer.init_transactions(30)

@@ -14,6 +14,7 @@ from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.server.loggers import find_levels
 from tests.chaos.isolation.world import KEPT_GROUP, World
 from tests.cluster.members import await_true
+from tests.presence import present
 
 _METADATA = 12
 _TIMEOUT_S = 20
@@ -197,7 +198,8 @@ def lost_records(world: World) -> list[str]:
     """What was acknowledged in topics that stay and is not there; what should not be there."""
     found = []
     for name in [name for name in world.kept if name not in world.gone]:
-        values = Counter(message.text for message in world.kafka.existing_topic(name).read())
+        messages = world.kafka.existing_topic(name).read()
+        values = Counter(present(message.text) for message in messages)
         missing = world.acknowledged[name] - values
         if missing:
             found.append(f"{name} has lost {dict(missing)} of {dict(world.acknowledged[name])}")

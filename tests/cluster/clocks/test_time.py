@@ -11,6 +11,7 @@ import time_machine
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from embedkafka import EmbeddedKafka, Topic
+from tests.presence import present
 
 DAY_MS = 86_400_000
 
@@ -41,7 +42,7 @@ def run_retention(kafka: EmbeddedKafka) -> None:
 
 
 def texts(topic: Topic) -> list[str]:
-    return [message.text for message in topic.read()]
+    return [present(message.text) for message in topic.read()]
 
 
 def test_what_is_sent_after_a_jump_is_new(moving: EmbeddedKafka) -> None:

@@ -27,6 +27,7 @@ from embedkafka.protocol.messages.groups import (
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import TopicPartition as Partition
 from tests.cluster.reassignment import reassign
+from tests.presence import present
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "how-to" / "time.md"
 DAY_MS: Final = 86_400_000
@@ -77,7 +78,7 @@ def poll_until(consumer: Consumer, is_done: Callable[[], bool]) -> None:
 
 
 def texts(topic: Topic) -> list[str]:
-    return [record.text for record in topic.read()]
+    return [present(record.text) for record in topic.read()]
 
 
 def log_files(kafka: EmbeddedKafka, pattern: str) -> list[Path]:

@@ -11,6 +11,7 @@ import pytest
 
 from embedkafka import EmbeddedKafka, Security, cli
 from tests.cluster.traffic import PATIENT, make_consumer
+from tests.presence import present
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +91,8 @@ def test_groups_are_listed_with_their_lag(
     prices.send_many(["a", "b"])
     consumer = make_consumer(kafka, "readers", **PATIENT, **{"client.id": "shop"})
     consumer.subscribe(["prices"])
-    consumer.commit(message=consumer.poll(30), asynchronous=False)
-    kafka.group("readers").await_stable()
+    consumer.commit(message=present(consumer.poll(30)), asynchronous=False)
+    kafka.await_group_stable("readers")
     assert ask(kafka, "groups") == 0
     assert ["readers", "Stable", "1", "1"] in [
         line.split() for line in capsys.readouterr().out.splitlines()

@@ -24,6 +24,7 @@ from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, Desc
 from tests.cluster.footprint import refuses
 from tests.cluster.scarcity import connect, error_of
 from tests.cluster.traffic import assert_nothing_lost, sending
+from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.one_partition import batch, fetch, produce
 
@@ -103,7 +104,7 @@ def test_there_is_no_snapshot_of_a_broken_disk(fault: str, is_noticed: bool) -> 
         kafka.faults.disk(1).heal()
         kafka.broker(1).restart()
         kafka.restore(kafka.snapshot())
-        assert sorted(int(message.value) for message in orders.read(10)) == list(range(10))
+        assert sorted(int(present(message.value)) for message in orders.read(10)) == list(range(10))
 
 
 @pytest.mark.parametrize("fault", ["fill", "fail", "protect"])

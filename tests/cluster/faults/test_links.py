@@ -18,6 +18,7 @@ from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import TopicPartition
 from tests.cluster.traffic import make_consumer, make_producer, send
+from tests.presence import present
 from tests.wire.clients import eventually
 
 HOUR_MS = 3_600_000
@@ -90,20 +91,20 @@ def test_a_slow_link_delays_replication(kafka: EmbeddedKafka) -> None:
     follower = 3 - orders.leader()
     log = kafka.broker(follower)._lifecycle.require_broker().logs.find(TopicPartition("orders", 0))
     assert send(make_producer(kafka), "orders", "a")[0] is None
-    assert log.log_end_offset == 1
+    assert present(log).log_end_offset == 1
     careless = make_producer(kafka, acks=1, **{"enable.idempotence": False})
     with kafka.faults.slow_link(1, 2, latency_ms=20_000):
         assert send(careless, "orders", "b")[0] is None
-        assert log.log_end_offset == 1
-        while log.log_end_offset < 2:
+        assert present(log).log_end_offset == 1
+        while present(log).log_end_offset < 2:
             kafka.clock.advance(seconds=21)
             with suppress(AssertionError):  # the follower had not yet asked, so it waits for 20 s
-                await_end(log, 2, timeout_s=0.5)
+                await_end(present(log), 2, timeout_s=0.5)
         assert send(careless, "orders", "c")[0] is None
-        assert log.log_end_offset == 2
-    await_end(log, 3)
+        assert present(log).log_end_offset == 2
+    await_end(present(log), 3)
     assert send(make_producer(kafka), "orders", "d")[0] is None
-    assert log.log_end_offset == 4, "the mended link is quick again"
+    assert present(log).log_end_offset == 4, "the mended link is quick again"
 
 
 def test_a_cut_is_one_way(kafka: EmbeddedKafka) -> None:
@@ -188,9 +189,9 @@ def test_a_flipped_bit_is_found_by_the_checksum(kafka: EmbeddedKafka) -> None:
     kafka.faults.disk(leader).flip_bit("orders", offset=0)
     consumer = make_consumer(kafka, **{"check.crcs": True, "enable.partition.eof": False})
     consumer.subscribe(["orders"])
-    message = consumer.poll(30)
+    message = present(consumer.poll(30))
     assert message.error() is not None
-    assert message.error().code() == KafkaError._BAD_MSG
+    assert present(message.error()).code() == KafkaError._BAD_MSG
     consumer.close()
     orders.move_leader(to=3 - leader)
     assert [message.text for message in orders.read()] == ["a", "b"], "the other replica is whole"

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from embedkafka import EmbeddedKafka
 from tests.cluster.traffic import make_consumer, make_producer, send
 from tests.doubles.power import VolatileFiles
+from tests.presence import present
 
 PATIENCE_S = 60.0
 VALUES = [b"%d" % number for number in range(20)]
@@ -74,7 +75,7 @@ def test_with_power_everything_acknowledged_is_kept(plug: Plug, keeps_names: boo
     with EmbeddedKafka(brokers=2, data_dir=plug.after) as kafka:
         kafka.await_no_under_replicated()
         orders = kafka.existing_topic("orders")
-        assert sorted(message.value for message in orders.read()) == sorted(VALUES)
+        assert sorted(present(message.value) for message in orders.read()) == sorted(VALUES)
         assert [message.value for message in kafka.existing_topic("payments").read()] == [b"paid"]
         consumer = make_consumer(kafka)
         (position,) = consumer.committed([TopicPartition("orders", 0)], timeout=PATIENCE_S)

@@ -12,6 +12,7 @@ from embedkafka.faults.names import parse_api, parse_error
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from tests.cluster.traffic import make_consumer, make_producer, send
+from tests.presence import present
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_a_consumer_asks_again_for_offsets_that_its_group_was_refused(
     fault = kafka.faults.error("OFFSET_FETCH", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=2)
     consumer = make_consumer(kafka, **{"enable.partition.eof": False})
     consumer.subscribe(["orders"])
-    message = consumer.poll(30)
+    message = present(consumer.poll(30))
     assert (message.error(), message.value()) == (None, b"x")
     assert fault.hits == 2
     consumer.close()

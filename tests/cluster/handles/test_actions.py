@@ -5,6 +5,7 @@ from confluent_kafka import TopicPartition
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
 from tests.cluster.traffic import PATIENT, make_consumer, make_producer, send
+from tests.presence import present
 
 
 def test_a_leader_moves_where_it_is_told(kafka: EmbeddedKafka) -> None:
@@ -113,7 +114,7 @@ def test_the_offsets_of_members_do_not_expire(kafka: EmbeddedKafka) -> None:
     orders.send("a")
     consumer = make_consumer(kafka, "readers", **PATIENT, **{"enable.partition.eof": False})
     consumer.subscribe(["orders"])
-    consumer.commit(message=consumer.poll(30), asynchronous=False)
+    consumer.commit(message=present(consumer.poll(30)), asynchronous=False)
     with pytest.raises(EmbedKafkaError, match="members still subscribe"):
         kafka.group("readers").expire()
     consumer.close()

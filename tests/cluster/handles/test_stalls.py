@@ -8,6 +8,7 @@ import pytest
 
 from embedkafka import AwaitTimeout, ClusterClosed, EmbeddedKafka, EmbedKafkaError, InvalidArgument
 from embedkafka.cluster.clients.clients import Clients
+from tests.presence import present
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def test_a_read_begins_at_an_offset_or_a_moment(kafka: EmbeddedKafka) -> None:
     orders.send("other", partition=1, timestamp_ms=noon_ms - 1)
 
     def texts(from_: Any) -> list[str]:
-        return [message.text for message in orders.read(from_=from_)]
+        return [present(message.text) for message in orders.read(from_=from_)]
 
     assert texts(2) == ["2", "3"]
     assert texts({0: 3}) == ["3", "other"]

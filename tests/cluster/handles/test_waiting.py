@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from embedkafka import AwaitTimeout, ClusterClosed, EmbeddedKafka, EmbedKafkaError
+from tests.presence import present
 
 
 def test_an_isr_that_does_not_come_is_reported_with_what_was_seen(kafka: EmbeddedKafka) -> None:
@@ -37,7 +38,7 @@ def test_a_leader_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_controller_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
-    dead = kafka.brokers.controller
+    dead = present(kafka.controller)
     kafka.broker(dead).kill()
     assert kafka.brokers.await_controller() != dead
 

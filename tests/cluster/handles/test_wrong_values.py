@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Unpack, get_args, get_origin
+from typing import Any, Unpack, cast, get_args, get_origin
 
 import pytest
 from hypothesis import given
@@ -127,7 +127,7 @@ OBJECTS: Mapping[type, Callable[[EmbeddedKafka], object]] = {
     embedkafka.spark.RunningScript: lambda kafka: RunningScript(
         ScriptInside(
             require_program(len),
-            lambda: None,
+            cast(Any, lambda: None),
             Redirections(directory=Path("d"), addresses=str),
             arguments=[],
             environment={},

@@ -23,6 +23,7 @@ from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.files import SystemFiles
 from tests.cluster.traffic import make_consumer, make_producer, send, sending
+from tests.presence import present
 from tests.wire.raw_client import RawClient
 
 
@@ -271,7 +272,7 @@ def serve(data_dir: Path, use: Callable[[str], object]) -> None:
     """Runs `embedkafka serve` and calls `use` with its address."""
     command = [sys.executable, "-m", "embedkafka.cli", "serve", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
-        use(process.stdout.readline().removeprefix("BOOTSTRAP ").strip())
+        use(present(process.stdout).readline().removeprefix("BOOTSTRAP ").strip())
         process.communicate(timeout=30)
     assert process.returncode == 0
 
@@ -340,7 +341,7 @@ class KilledAtEveryStep:
         self.data_dir = data_dir
         self.copies = copies
         self.left = []
-        self._thread = threading.current_thread()
+        self._thread: threading.Thread | None = threading.current_thread()
         for name in self.CHANGES:
             monkeypatch.setattr(SystemFiles, name, self._keep_before(getattr(SystemFiles, name)))
         monkeypatch.setattr(Brokers, "boot", self._keep_before(Brokers.boot, last=True))

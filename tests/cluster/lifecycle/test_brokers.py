@@ -27,6 +27,7 @@ from embedkafka.zk import paths
 from embedkafka.zk.payloads import NO_FEATURES
 from tests.cluster.traffic import make_producer, send
 from tests.doubles.own_threads import OwnThreads
+from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
@@ -93,8 +94,8 @@ def test_a_broker_comes_back_on_its_port_with_its_records(verb: str) -> None:
             _ = kafka.bootstrap_servers
         kafka.broker(1).start()
         assert kafka.bootstrap_servers == address
-        topic.await_leader(1)
-        assert sorted(int(m.text) for m in topic.read()) == list(range(100))
+        kafka.await_leader("orders", 1)
+        assert sorted(int(present(m.text)) for m in topic.read()) == list(range(100))
         assert topic.send("more").offset >= 0
 
 
@@ -212,7 +213,7 @@ def test_a_whole_cluster_comes_back_from_its_directory(tmp_path: Path) -> None:
         again = [kafka.existing_topic("orders").partition(p).leader_epoch for p in range(6)]
         assert all(now >= before for now, before in zip(again, epochs, strict=True))
         orders = kafka.existing_topic("orders")
-        assert sorted(int(message.text) for message in orders.read()) == list(range(600))
+        assert sorted(int(present(message.text)) for message in orders.read()) == list(range(600))
         config = kafka.broker(1)._lifecycle.require_broker().config.log_config("orders")
         assert config.retention_ms == 123_456_789
         orders.send("more")

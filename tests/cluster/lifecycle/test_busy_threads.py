@@ -19,6 +19,7 @@ from embedkafka.runtime import threads
 from embedkafka.server.dispatch import Dispatcher
 from tests.cluster.footprint import our_directories, refuses
 from tests.doubles.own_threads import OwnThreads
+from tests.presence import present
 
 PATIENCE_S = 60
 
@@ -136,7 +137,7 @@ def test_serve_ends_with_its_stdin_though_a_handler_does_not(tmp_path: Path) -> 
         text=True,
     )
     with serve:
-        servers = serve.stdout.readline().split()[1]
+        servers = present(serve.stdout).readline().split()[1]
         subprocess.run(
             [sys.executable, "-c", SENDS_SPIN],
             env={"EMBEDKAFKA_BOOTSTRAP": servers, "TMPDIR": str(tmp_path)},

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from embedkafka import DirectoryInUse, EmbeddedKafka
 from tests.cluster.traffic import make_consumer, make_producer, send
 from tests.java_tools.jvm import dies_with_parent
+from tests.presence import present
 
 PATIENCE_S = 60.0
 LIVES = 3
@@ -36,13 +37,13 @@ def served(data_dir: Path, brokers: Any) -> Iterator[SimpleNamespace]:
         text=True,
     )
     try:
-        line = process.stdout.readline()
+        line = present(process.stdout).readline()
         assert line.startswith("BOOTSTRAP "), "serve did not start"
         yield SimpleNamespace(bootstrap_servers=line.split()[1], kill=process.kill)
     finally:
         process.kill()
         process.wait(PATIENCE_S)
-        process.stdout.close()
+        present(process.stdout).close()
 
 
 class Witness:

@@ -21,6 +21,7 @@ from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.runtime import temporary
 from tests.cluster.footprint import our_directories, refuses
 from tests.doubles.own_threads import OwnThreads
+from tests.presence import present
 
 PATIENCE_S = 60
 
@@ -97,7 +98,7 @@ def test_the_next_start_removes_what_a_signal_left(number: int, tmp_path: Path) 
         [sys.executable, "-c", INSIDE_A_WITH], stdout=subprocess.PIPE, text=True
     )
     with program:
-        scratch = program.stdout.readline().strip()
+        scratch = present(program.stdout).readline().strip()
         temporary.sweep(tmp_path)
         assert os.path.isdir(scratch), "the directory of a live owner was removed"
         program.send_signal(number)

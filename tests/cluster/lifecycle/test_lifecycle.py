@@ -7,6 +7,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -122,7 +123,8 @@ def test_ids_and_what_clients_are_told_follow_the_settings_of_a_broker() -> None
         assert [handle.id for handle in kafka.brokers] == [0, 1]
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         ports = [int(handle.address.rpartition(":")[2]) for handle in kafka.brokers]
-        told = {b.id: (b.host, b.port) for b in admin.list_topics(timeout=30).brokers.values()}
+        brokers = admin.list_topics(timeout=30).brokers.values()
+        told: dict[int, tuple[Any, int]] = {b.id: (b.host, b.port) for b in brokers}  # mistyped
         assert told == {0: ("localhost", ports[0]), 1: ("localhost", ports[1])}
         kafka.broker(orders.leader(0)).kill()
         orders.await_isr(0, size=1)

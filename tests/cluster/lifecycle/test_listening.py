@@ -19,6 +19,7 @@ from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from tests.cluster.traffic import make_producer, send
+from tests.presence import present
 from tests.wire.raw_client import RawClient
 
 # A server on all addresses answers here too; a server on 127.0.0.1 does not.
@@ -33,7 +34,7 @@ def test_clients_use_a_cluster_on_any_address(host: str) -> None:
         producer = make_producer(kafka)
         for number in range(4):
             send(producer, "orders", b"%d" % number, partition=number % 2)
-        assert sorted(message.value for message in orders.read(4, timeout_s=30)) == [
+        assert sorted(present(message.value) for message in orders.read(4, timeout_s=30)) == [
             b"0",
             b"1",
             b"2",
@@ -135,7 +136,7 @@ def test_a_port_of_the_second_listener_in_use_is_named() -> None:
 def brokers_known_to(bootstrap_servers: str) -> set[str]:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     brokers = admin.list_topics(timeout=30).brokers.values()
-    return {format_address(broker.host, broker.port) for broker in brokers}
+    return {format_address(present(broker.host), broker.port) for broker in brokers}
 
 
 def test_an_ipv6_address_is_bracketed() -> None:
@@ -145,7 +146,7 @@ def test_an_ipv6_address_is_bracketed() -> None:
 
 def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is() -> None:
     with EmbeddedKafka(host="0.0.0.0") as kafka:
-        broker = kafka.broker(1)._lifecycle.incarnation.broker
+        broker = present(kafka.broker(1)._lifecycle.incarnation).broker
         with socket.create_connection((ELSEWHERE, broker.bound.port()), TIMEOUT_S):
             pass
         with pytest.raises(ConnectionRefusedError):
@@ -155,7 +156,7 @@ def test_the_control_plane_is_for_this_machine_however_wide_the_data_plane_is() 
 def test_no_request_on_the_control_plane_makes_a_directory_outside(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     with EmbeddedKafka(data_dir=inside) as kafka:
-        broker = kafka.broker(1)._lifecycle.incarnation.broker
+        broker = present(kafka.broker(1)._lifecycle.incarnation).broker
         client = BrokerClient(
             "127.0.0.1", broker.bound.port(CONTROL_LISTENER), SystemClock(), "stranger"
         )

@@ -45,6 +45,7 @@ from embedkafka.protocol.messages.consumer_groups import (
 from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.following.remote_leader import RemoteLeader
+from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.scheduler import _Task
 from embedkafka.security.tokens import TokenSettings
@@ -73,6 +74,7 @@ from embedkafka.server.topics.rules import DEFAULT
 from embedkafka.txn.config import TxnConfig
 from embedkafka.zk import kazoo_store
 from embedkafka.zk.store import ZkStore
+from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
@@ -106,12 +108,12 @@ def log_of(broker: Broker, topic: str = TOPIC) -> Log:
 
 PARTS: Final[Mapping[type, Probe]] = {
     CleanerConfig: lambda broker: broker.logs._cleaner.config,
-    ControllerConfig: lambda broker: broker.controller._core._config,
+    ControllerConfig: lambda broker: present(broker.controller)._core._config,
     GroupConfig: lambda broker: broker.groups._config,
     Limits: lambda broker: broker._built.server._quota._limits,
     LogManagerConfig: lambda broker: broker.logs.config,
     ReplicaConfig: lambda broker: broker.replicas.config,
-    TokenSettings: lambda broker: broker.tokens._settings,
+    TokenSettings: lambda broker: present(broker.tokens)._settings,
     TxnConfig: lambda broker: broker.txns._config,
 }
 """The config of a part of a running broker: its fields are named after the settings."""
@@ -201,7 +203,7 @@ def connection_timeout_ms(broker: Broker) -> int:
         patch.setattr(kazoo_store, "KazooZk", Kazoo)
         broker_process.BrokerProcess(zookeeper="zk:1", broker_id=1)._connect(broker.spec.config)
         timeout_ms = part_configs.zookeeper_connect_timeout_ms(broker.spec.config)
-        ensemble.RealEnsemble("zk:1", None, connect_timeout_ms=timeout_ms).observe()
+        ensemble.RealEnsemble("zk:1", Failures(), connect_timeout_ms=timeout_ms).observe()
     (timeout_ms,) = set(made)
     return timeout_ms
 

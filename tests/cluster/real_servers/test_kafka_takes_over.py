@@ -33,6 +33,7 @@ from embedkafka.runtime.clock import SystemClock
 from tests.java_tools.jvm import JavaProcessError
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.java_tools.zookeeper_kafka import ZooKeeperKafka
+from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
@@ -157,7 +158,7 @@ def fill_empty_partitions(address: str, story: Story) -> None:
             story.topic,
             b"first",
             partition=partition,
-            on_delivery=lambda error, message: offsets.append(message.offset()),
+            on_delivery=lambda error, message: offsets.append(present(message.offset())),
         )
     assert producer.flush(30) == 0
     assert offsets == [0, 0]

@@ -31,6 +31,7 @@ from tests.cluster.processes import PATIENCE_S, SESSION_TIMEOUT_MS, Processes
 from tests.cluster.traffic import assert_nothing_lost, make_consumer, make_producer, sending
 from tests.doubles.own_threads import OwnThreads
 from tests.java_tools.zookeeper import ZooKeeperServer
+from tests.presence import present
 
 pytestmark = [pytest.mark.java, pytest.mark.gate]
 
@@ -101,12 +102,12 @@ def test_a_killed_leader_takes_nothing_acknowledged_along_and_rejoins(kafka: Pro
 def test_another_process_becomes_controller_and_does_its_work(kafka: Processes) -> None:
     kafka.topic("before")
     first, epoch = kafka.zk.find_controller_id(), kafka.zk.controller_epoch()[0]
-    kafka.kill(first)
+    kafka.kill(present(first))
     kafka.await_fact(
         lambda: kafka.zk.find_controller_id() not in (None, first), "another controller"
     )
     assert kafka.zk.controller_epoch()[0] > epoch
-    kafka.spawn(first)
+    kafka.spawn(present(first))
     kafka.topic("after")
     kafka.await_isr("before", 3)
     kafka.await_isr("after", 3)
@@ -167,7 +168,8 @@ def test_transactions_span_leaders_in_several_processes(kafka: Processes) -> Non
         producer.flush(PATIENCE_S)
         getattr(producer, f"{end}_transaction")(PATIENCE_S)
     for topic in ("debits", "credits"):
-        values = sorted(message.text for message in kafka.existing_topic(topic).read())
+        messages = kafka.existing_topic(topic).read()
+        values = sorted(present(message.text) for message in messages)
         assert values == ["commit-0"] * 3 + ["commit-2"] * 3
 
 

@@ -12,6 +12,7 @@ from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.ids import TopicPartition
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.cluster.traffic import make_producer
+from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
@@ -79,7 +80,7 @@ def test_a_broker_that_is_away_too_briefly_to_be_missed_hears_all_the_same(
         eventually(lambda: replicas_of(kafka, "orders") == {leader}, "the replica is gone")
         assert hosted_by(kafka, away), "the absent broker already knows"
         if controller_changes:
-            kafka.broker(controller).restart()
+            kafka.broker(present(controller)).restart()
         kafka.broker(away).resume()
         kafka.brokers.await_all()
         assert hosted_by(kafka, away) == []

@@ -15,6 +15,7 @@ from tests.cluster.traffic import (
     send,
     sending,
 )
+from tests.presence import present
 
 
 @pytest.fixture(params=["3.9", "2.6"])
@@ -57,7 +58,7 @@ def test_killing_the_controller_moves_it_and_loses_nothing(kafka: EmbeddedKafka)
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(50)
-        first = kafka.brokers.controller
+        first = present(kafka.controller)
         kafka.broker(first).kill()
         second = kafka.brokers.await_controller()
         assert second != first
@@ -93,8 +94,8 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedK
 
 
 def test_a_stopped_controller_hands_over_too(kafka: EmbeddedKafka) -> None:
-    orders = kafka.topic("orders", partitions=3, replication=3)
-    first = kafka.brokers.controller
+    kafka.topic("orders", partitions=3, replication=3)
+    first = present(kafka.controller)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(10)
         kafka.broker(first).stop()
@@ -144,17 +145,17 @@ def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka: Embedde
 
 
 def test_a_short_pause_goes_unnoticed(kafka: EmbeddedKafka) -> None:
-    orders = kafka.topic("orders", replication=3)
-    before = orders.partition()
-    kafka.broker(before.leader).pause()
-    kafka.broker(before.leader).resume()
+    kafka.topic("orders", replication=3)
+    before = kafka.describe_partition("orders")
+    kafka.broker(present(before.leader)).pause()
+    kafka.broker(present(before.leader)).resume()
     assert send(make_producer(kafka), "orders", "x")[0] is None
     assert orders.partition().leader_epoch == before.leader_epoch
 
 
 def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
-    first = kafka.brokers.controller
+    first = present(kafka.controller)
     kafka.broker(first).pause()
     second = kafka.brokers.await_controller()
     assert second != first
@@ -252,7 +253,7 @@ def test_a_group_finds_its_offsets_again_when_its_coordinator_dies(kafka: Embedd
     kafka.existing_topic("__consumer_offsets").await_leader(offsets_partition(kafka, "readers"))
     successor = make_consumer(kafka)
     successor.subscribe(["orders"])
-    assert [int(message.value()) for message in read(successor, 6)] == list(range(4, 10))
+    assert [int(present(message.value())) for message in read(successor, 6)] == list(range(4, 10))
     successor.close()
 
 

@@ -18,6 +18,7 @@ from embedkafka.cluster import request_log
 from embedkafka.runtime.ids import BrokerId
 from tests.cluster.members import await_true
 from tests.cluster.traffic import PATIENT, make_consumer, make_producer, send
+from tests.presence import present
 
 
 def test_requests_are_remembered_by_api_and_client() -> None:
@@ -44,7 +45,7 @@ def test_requests_are_found_by_what_they_name_and_when(kafka: EmbeddedKafka) -> 
     assert kafka.requests("Produce", topic="orders", since=mark) == []
     consumer = make_consumer(kafka, "readers", **PATIENT, **{"enable.partition.eof": False})
     consumer.subscribe(["orders"])
-    assert consumer.poll(30).value() == b"a"
+    assert present(consumer.poll(30)).value() == b"a"
     consumer.commit(asynchronous=False)
     consumer.close()
 
@@ -221,7 +222,7 @@ def test_a_report_shows_the_lag_of_groups_and_the_last_records(kafka: EmbeddedKa
         }
     )
     consumer.subscribe(["orders"])
-    consumer.commit(message=consumer.poll(20), asynchronous=False)
+    consumer.commit(message=present(consumer.poll(20)), asynchronous=False)
 
     report = kafka.report()
     consumer.close()

@@ -15,6 +15,7 @@ from embedkafka.runtime.addresses import parse_address
 from tests.cluster.followers import await_first_fetches
 from tests.cluster.members import Members
 from tests.cluster.traffic import make_consumer, make_producer
+from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
@@ -84,7 +85,7 @@ def test_a_fetch_waits_for_records_that_are_not_there(kafka: EmbeddedKafka) -> N
     assert waiting.waits_for == "quiet-0: records from 0 on"
     assert (waiting.partitions, waiting.replicas) == ((TopicPartition("quiet", 0),), ())
     kafka.existing_topic("quiet").send("a")
-    assert consumer.poll(30).value() == b"a"
+    assert present(consumer.poll(30)).value() == b"a"
     consumer.close()
 
 

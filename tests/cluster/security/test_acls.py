@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from embedkafka import Acl, ConfigError, EmbeddedKafka, InvalidArgument
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.topics import ElectLeadersRequest
+from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
@@ -47,7 +48,7 @@ def test_a_producer_hears_that_it_may_no_longer_write(kafka: EmbeddedKafka) -> N
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     assert send(producer) is None
     kafka.acls.remove(WRITE)
-    assert send(producer).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert present(send(producer)).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     kafka.acls.add(WRITE)
     assert send(Producer({"bootstrap.servers": kafka.bootstrap_servers})) is None
 
@@ -62,14 +63,14 @@ def test_a_consumer_hears_that_it_may_no_longer_read(kafka: EmbeddedKafka) -> No
         }
     )
     consumer.subscribe(["orders"])
-    assert consumer.poll(WAIT_S).error() is None
+    assert present(consumer.poll(WAIT_S)).error() is None
     kafka.acls.remove(READ)
 
     def refused() -> bool:
         message = consumer.poll(1)
         if message is None or message.error() is None:
             return False
-        return bool(message.error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        return bool(present(message.error()).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
     eventually(refused, "the consumer hears of it")
     consumer.close()
@@ -81,7 +82,7 @@ def test_a_consumer_hears_that_it_may_no_longer_read(kafka: EmbeddedKafka) -> No
 def test_a_group_may_be_joined_by_those_who_may_read_it(kafka: EmbeddedKafka) -> None:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "other"})
     consumer.subscribe(["orders"])
-    error = consumer.poll(WAIT_S).error()
+    error = present(present(consumer.poll(WAIT_S)).error())
     consumer.close()
     assert error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
@@ -110,7 +111,7 @@ def test_every_broker_and_a_new_one_holds_to_the_acls(kafka: EmbeddedKafka) -> N
     kafka.await_no_under_replicated()
     for broker in kafka.brokers:
         producer = Producer({"bootstrap.servers": broker.address, "message.timeout.ms": 20_000})
-        assert send(producer).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert present(send(producer)).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_reset_leaves_the_acls_of_the_start() -> None:

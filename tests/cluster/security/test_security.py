@@ -16,6 +16,7 @@ from embedkafka.cluster.access.sasl_settings import BROKERS_USER
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.properties import parse_properties
 from embedkafka.spark.client_settings import translate_properties
+from tests.presence import present
 
 TIMEOUT_S = 30.0
 PASSWORDS = {"alice": 'a "quoted\\ secret', "job": "j-secret"}
@@ -309,9 +310,9 @@ def test_brokers_share_what_they_make_of_unknown_users_and_clients_cannot_reckon
     for _ in range(2):
         with EmbeddedKafka(brokers=2, security=security, seed=1) as kafka:
             brokers = [one.require_broker() for one in kafka._require_brokers().all()]
-            (secret,) = {one.authentication._credentials.decoy_secret for one in brokers}
+            (secret,) = {present(one.authentication)._credentials.decoy_secret for one in brokers}
             secrets.add(secret)
-            passwords.add(kafka._reach.prepared.password)
+            passwords.add(present(kafka._prepared).password)
     assert len(secrets) == len(passwords) == 2
 
 

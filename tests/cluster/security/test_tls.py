@@ -22,6 +22,7 @@ from embedkafka import ConfigWarning, EmbeddedKafka, Security
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.security.certificates import CertificateAuthority
+from tests.presence import present
 from tests.wire.clients import eventually
 
 AUTHORITY = CertificateAuthority(datetime.now(UTC))
@@ -86,7 +87,7 @@ def test_clients_write_and_read_large_records_over_tls(kafka: EmbeddedKafka, fil
     received: list[bytes] = []
 
     def has_all() -> bool:
-        received.extend(message.value() for message in consumer.consume(20, 0.1))
+        received.extend(present(message.value()) for message in consumer.consume(20, 0.1))
         return len(received) >= len(values)
 
     eventually(has_all, "all records were read")

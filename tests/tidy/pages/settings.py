@@ -11,6 +11,7 @@ from embedkafka.server.config.ignored_keys import IGNORED_KEYS, INERT_TOPIC, UNL
 from embedkafka.server.config.listener_keys import find_inert
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from embedkafka.server.config.view import documentation
+from tests.presence import present
 from tests.tidy.pages.tables import table
 
 HEAD = """# Settings
@@ -172,20 +173,25 @@ def _remote() -> Iterator[tuple[str, ...]]:
 def _broker() -> Iterator[tuple[str, ...]]:
     for name, key in sorted(BROKER_KEYS.items()):
         if find_inert(name) is None and name not in DECIDED_HERE:
-            yield f"`{name}`", _default_here(name, key), CHANGES[key.update], documentation(name)
+            yield (
+                f"`{name}`",
+                _default_here(name, key),
+                CHANGES[key.update],
+                present(documentation(name)),
+            )
 
 
 def _topic() -> Iterator[tuple[str, ...]]:
     for name, key in sorted(TOPIC_KEYS.items()):
         if name not in INERT_TOPIC:
             synonyms = ", ".join(f"`{synonym.name}`" for synonym in SYNONYMS.get(name, ()))
-            yield f"`{name}`", _default(key), synonyms or "none", documentation(name)
+            yield f"`{name}`", _default(key), synonyms or "none", present(documentation(name))
 
 
 def _group() -> Iterator[tuple[str, ...]]:
     for name, key in sorted(GROUP_KEYS.items()):
         broker = broker_key(name)
-        yield f"`{name}`", _default_here(broker, key), f"`{broker}`", documentation(name)
+        yield f"`{name}`", _default_here(broker, key), f"`{broker}`", present(documentation(name))
 
 
 def _inert() -> Iterator[tuple[str, ...]]:

@@ -19,6 +19,7 @@ from embedkafka import cli
 from embedkafka.cluster import broker_process, embedded
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
+from tests.presence import present
 
 (ACTION,) = (a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
 SUBPARSERS: list[argparse.ArgumentParser] = list(ACTION.choices.values())
@@ -390,9 +391,9 @@ def test_dump_log_ends_in_silence_when_its_reader_has_seen_enough(tmp_path: Path
     segment.write_bytes(b"".join(build_batch([(0, b"k", bytes(500), ())]) for _ in range(300)))
     command = [sys.executable, "-m", "embedkafka.cli", "dump-log", str(segment)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as dumping:
-        dumping.stdout.readline()
-        dumping.stdout.close()
-        assert dumping.stderr.read() == b""
+        present(dumping.stdout).readline()
+        present(dumping.stdout).close()
+        assert present(dumping.stderr).read() == b""
 
 
 def test_serve_prints_where_the_files_of_a_secured_cluster_are(

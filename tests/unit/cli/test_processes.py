@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.presence import present
+
 Start = Callable[..., subprocess.Popen[str]]
 
 RUNNER = """
@@ -78,8 +80,8 @@ def start() -> Iterator[Start]:
 
 def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start: Start) -> None:
     process = start("serve")
-    assert process.stdout.readline() == "BOOTSTRAP 127.0.0.1:1\n"
-    assert process.stdout.readline() == "ADVERTISED 127.0.0.1:1\n"
+    assert present(process.stdout).readline() == "BOOTSTRAP 127.0.0.1:1\n"
+    assert present(process.stdout).readline() == "ADVERTISED 127.0.0.1:1\n"
     out, err = process.communicate("these words are not for us\n", timeout=30)
     assert out == ""
     assert "closed" in err
@@ -89,15 +91,15 @@ def test_serve_prints_where_it_is_and_ends_when_stdin_closes(start: Start) -> No
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_ends_in_good_order_on_a_signal(start: Start, number: signal.Signals) -> None:
     process = start("serve")
-    process.stdout.readline()
+    present(process.stdout).readline()
     process.send_signal(number)
     assert process.wait(30) == 0
-    assert "closed" in process.stderr.read()
+    assert "closed" in present(process.stderr).read()
 
 
 def test_serve_with_stay_goes_on_without_stdin(start: Start) -> None:
     process = start("serve", "--stay", stdin=subprocess.DEVNULL)
-    process.stdout.readline()
+    present(process.stdout).readline()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.3)
     process.terminate()
@@ -116,7 +118,7 @@ def test_up_hands_signals_to_the_command_and_waits_for_it(
     start: Start, number: signal.Signals
 ) -> None:
     process = start("up", "--", sys.executable, "-c", COMMAND)
-    assert process.stdout.readline() == "ready\n"
+    assert present(process.stdout).readline() == "ready\n"
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert out == f"got {number.name}\n"
@@ -128,7 +130,7 @@ def test_up_hands_on_a_signal_that_comes_while_the_command_starts(start: Start) 
     program = SIGNAL_DURING_THE_START + RUNNER
     process = start("up", "--", "sleep", "60", program=program)
     assert process.wait(30) == 128 + signal.SIGUSR1
-    assert "closed" in process.stderr.read()
+    assert "closed" in present(process.stderr).read()
 
 
 def test_up_gives_the_command_its_own_stdin(start: Start) -> None:

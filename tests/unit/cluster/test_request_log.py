@@ -10,6 +10,7 @@ import pytest
 from embedkafka.cluster import request_log
 from embedkafka.cluster.request_log import RequestLog
 from embedkafka.runtime.ids import BrokerId
+from tests.presence import present
 
 LARGE = memoryview(bytes(request_log._SMALL_BYTES + 1))
 
@@ -56,7 +57,7 @@ def arrival(frame: memoryview) -> Any:
 def test_every_large_request_is_counted_whichever_thread_notes_it() -> None:
     log = Interrupted()
     noting(log)(arrival(LARGE))
-    log.other.join()
+    present(log.other).join()
     assert log._bytes == 2 * len(LARGE)
 
 

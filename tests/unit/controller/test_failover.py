@@ -7,6 +7,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.protocol.messages.brokers import StopReplicaRequest
 from embedkafka.runtime.ids import NO_LEADER
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo
+from tests.presence import present
 from tests.unit.controller.harness import Cluster, tp
 
 ORDERS = tp("orders")
@@ -52,7 +53,7 @@ def test_a_broker_that_bounces_unseen_is_lost_and_found(cluster: Cluster) -> Non
 def test_the_channel_to_a_lost_broker_is_closed(cluster: Cluster) -> None:
     cluster.kill(2)
     cluster.settle()
-    assert set(cluster.controller.channels.queues) == {1, 3}
+    assert set(present(cluster.controller.channels).queues) == {1, 3}
 
 
 def test_requests_carry_the_epoch_of_the_brokers_present_life(cluster: Cluster) -> None:

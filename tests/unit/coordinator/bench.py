@@ -15,6 +15,7 @@ from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
+from tests.presence import present
 
 Event = Callable[[], object]
 
@@ -74,7 +75,7 @@ class ManualTimer:
     def fire_due(self) -> None:
         while (due := self.next_due()) is not None and due <= self.clock.now_ms():
             _, _, task = heapq.heappop(self.heap)
-            task.callback()
+            present(task.callback)()
 
 
 class ListLog:
@@ -116,7 +117,7 @@ class ListLog:
 
     def release(self) -> None:
         held, self.held = self.held, None
-        for acknowledge in held:
+        for acknowledge in present(held):
             acknowledge()
 
     def log_start_offset(self, topic_partition: TopicPartition) -> int:

@@ -19,6 +19,7 @@ from embedkafka.protocol.errors import ApiError, ErrorCode
 from embedkafka.records.batch import Batch, RecordBatch
 from embedkafka.runtime.failures import BackgroundFailure
 from embedkafka.runtime.hashing import coordinator_partition
+from tests.presence import present
 from tests.unit.coordinator.bench import Bench, Reply
 
 
@@ -34,7 +35,7 @@ class Shard:
     def replay_batch(self, batch: Batch) -> None:
         if any(record.key == b"odd" for record in batch.records()):
             raise ValueError("an odd record")
-        self.count += batch.record_count
+        self.count += present(batch.record_count)
 
     def on_loaded(self, *, now_ms: int) -> Decision[str]:
         return Decision(effects=["loaded"])

@@ -24,7 +24,8 @@ MEMBER_ID = f"c-{UUID(int=7)}"
 
 @pytest.fixture
 def shard() -> GroupShard:
-    return GroupShard(0, GroupConfig(), lambda: UUID(int=7), None, None, LiveMembers())
+    unused: Any = None
+    return GroupShard(0, GroupConfig(), lambda: UUID(int=7), unused, unused, LiveMembers())
 
 
 def join_call(member_id: str, reply: Any) -> JoinCall:

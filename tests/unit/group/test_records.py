@@ -12,6 +12,7 @@ from embedkafka.protocol.messages.internal import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from tests.presence import present
 
 
 def string(text: bytes) -> bytes:
@@ -124,5 +125,5 @@ def test_what_is_written_is_read(
     value = OffsetCommitValue(offset=offset, leader_epoch=1, metadata=metadata, commit_timestamp=2)
     record = offset_record(group, topic, partition, value)
     assert read_key(record.key) == OffsetCommitKey(group=group, topic=topic, partition=partition)
-    assert decode_versioned(OffsetCommitValue, record.value) == value
+    assert decode_versioned(OffsetCommitValue, present(record.value)) == value
     assert read_key(group_record(group, None).key) == GroupMetadataKey(group=group)

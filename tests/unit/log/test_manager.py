@@ -20,6 +20,7 @@ from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import ConfigError, DirectoryInUse
 from embedkafka.runtime.ids import TopicPartition
+from tests.presence import present
 from tests.unit.log.conftest import LogKit
 
 ORDERS = TopicPartition("orders", 0)
@@ -85,8 +86,7 @@ def test_topic_ids_are_kept_and_added_to_logs_without_one(managers: Managers) ->
     manager.get_or_create(ORDERS)
     manager.get_or_create(ORDERS, TOPIC_ID)
     manager.shutdown()
-    log = managers.start().find(ORDERS)
-    assert log is not None
+    log = present(managers.start().find(ORDERS))
     assert log.topic_id == TOPIC_ID
 
 
@@ -102,8 +102,7 @@ def test_a_proper_shutdown_keeps_all_marks(kit: LogKit, managers: Managers) -> N
     assert (directory / ".kafka_cleanshutdown").exists()
     manager = managers.start(segment_bytes=200)
     assert not (directory / ".kafka_cleanshutdown").exists()
-    log = manager.find(ORDERS)
-    assert log is not None
+    log = present(manager.find(ORDERS))
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (4, 8, 10)
     assert kit.values(log) == [b"%d" % number for number in range(4, 10)]
 
@@ -116,8 +115,7 @@ def test_after_a_kill_everything_written_is_found_again(kit: LogKit, managers: M
     manager.checkpoint_high_watermarks()
     log.update_high_watermark(2)
     manager.kill()
-    log = managers.start().find(ORDERS)
-    assert log is not None
+    log = present(managers.start().find(ORDERS))
     assert (log.high_watermark, log.log_end_offset) == (1, 2)
 
 
@@ -275,8 +273,7 @@ def test_a_malformed_checkpoint_means_checking_from_the_start(
     manager.kill()
     for directory in managers.directories:
         (directory / "recovery-point-offset-checkpoint").write_text("rubbish")
-    log = managers.start().find(ORDERS)
-    assert log is not None
+    log = present(managers.start().find(ORDERS))
     assert log.log_end_offset == 1
 
 

@@ -32,6 +32,7 @@ from embedkafka.records.control import (
     build_end_transaction_marker,
 )
 from embedkafka.runtime.files import FileRegion, SystemFiles
+from tests.presence import present
 from tests.unit.log.conftest import LogKit
 
 LAST = 2**31 - 1
@@ -307,7 +308,7 @@ def test_a_transaction_that_begins_later_does_not_hide_an_earlier_one_on_a_follo
     follower = follower_of(kit, leader)
     as_far_as_the_second = sum(map(len, batches_of(leader)[:3]))
     told = follower.read(0, max_bytes=as_far_as_the_second, isolation=FetchIsolation.TXN_COMMITTED)
-    assert [txn.first_offset for txn in told.aborted_transactions] == [0, 2]
+    assert [txn.first_offset for txn in present(told.aborted_transactions)] == [0, 2]
 
 
 def batches_of(log: Log) -> list[bytes]:
@@ -538,7 +539,7 @@ def verify(log: Log, *, epoch: int = 0, sequence: int = 0, bumps_epochs: bool = 
 def test_a_transaction_begins_only_after_its_coordinator_confirmed_it(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
-    verification = begin(log)
+    verification = present(begin(log))
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
     log.confirm_verification(verification, 0)
     assert send(kit, log, 0, transactional=True).first_offset == 0
@@ -548,7 +549,7 @@ def test_a_transaction_begins_only_after_its_coordinator_confirmed_it(kit: LogKi
 
 def test_a_marker_in_between_makes_a_verification_worthless(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
-    late = begin(log)
+    late = present(begin(log))
     verify(log)
     kit.end_transaction(log, 7, commit=False)
     assert refused(kit, log, 0, transactional=True) is ErrorCode.INVALID_TXN_STATE
@@ -674,7 +675,7 @@ def test_a_transaction_in_the_epoch_of_the_one_before_goes_on_in_sequence(kit: L
 
 def test_the_first_batch_ends_its_verification(kit: LogKit) -> None:
     log = kit.new(verifies_transactions=True)
-    first = begin(log, bumps_epochs=True)
+    first = present(begin(log, bumps_epochs=True))
     log.confirm_verification(first, 0)
     send(kit, log, 0, transactional=True)
     verify(log, epoch=1, bumps_epochs=True)

@@ -10,6 +10,7 @@ from embedkafka.log.log import Log, RecordsRejected
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.files import FileRegion
 from embedkafka.runtime.ids import TopicPartition
+from tests.presence import present
 from tests.unit.log.conftest import LogKit
 
 DAY_MS = 86_400_000
@@ -197,6 +198,6 @@ def test_times_are_searched_as_clients_wrote_them(kit: LogKit, clock: MovedClock
     clock.jump(AHEAD)
     clock.advance(5)
     send(kit, log, b"after")
-    found = log.search_timestamp(REAL + 1).finish()
+    found = present(log.search_timestamp(REAL + 1).finish())
     assert (found.timestamp, found.offset) == (REAL + 5, 1)
     assert log.search_timestamp(REAL + 6).finish() is None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from embedkafka.net.connection import BadFrame, FileSlice, FrameReader, FrameWriter, Gather
 from embedkafka.protocol.wire_types import Part
 from embedkafka.runtime.files import FileRegion
+from tests.presence import present
 
 MAX_BYTES = 100_000
 
@@ -58,11 +59,11 @@ def test_any_cutting_of_the_stream_gives_the_same_frames(
 
 def test_frames_are_writable_and_live_in_buffers_of_their_own() -> None:
     reader = FrameReader(MAX_BYTES)
-    first = reader.feed(memoryview(framed(b"aaaa", b"bbbb")))
+    first = present(reader.feed(memoryview(framed(b"aaaa", b"bbbb"))))
     second = reader.next_frame()
     first[:] = b"xxxx"
-    assert bytes(second) == b"bbbb"
-    assert first.obj is not second.obj
+    assert bytes(present(second)) == b"bbbb"
+    assert first.obj is not present(second).obj
     assert buffer_size(first) == 4
 
 
@@ -70,10 +71,10 @@ def test_the_rest_of_a_long_frame_is_received_where_it_stays() -> None:
     reader = FrameReader(MAX_BYTES)
     body = bytes(range(256)) * 100
     assert reader.feed(memoryview(framed(body)[:1000])) is None
-    target = reader.target()
+    target = present(reader.target())
     assert len(target) == len(body) + 4 - 1000
     target[:] = body[996:]
-    frame = reader.filled(len(target))
+    frame = present(reader.filled(len(target)))
     assert frame.obj is target.obj
     assert frame == body
     assert reader.target() is None
@@ -85,13 +86,13 @@ LONGEST = 100 * 1024 * 1024
 def test_a_length_alone_costs_little_memory() -> None:
     reader = FrameReader(LONGEST)
     reader.feed(memoryview(struct.pack(">i", LONGEST) + b"x"))
-    assert buffer_size(reader.target()) == 64 * 1024
+    assert buffer_size(present(reader.target())) == 64 * 1024
 
 
 def test_an_ordinary_frame_is_never_moved_once_it_comes() -> None:
     reader = FrameReader(LONGEST)
     reader.feed(memoryview(struct.pack(">i", 1024 * 1024) + bytes(16 * 1024 - 4)))
-    assert buffer_size(reader.target()) == 1024 * 1024
+    assert buffer_size(present(reader.target())) == 1024 * 1024
 
 
 def test_a_frame_has_the_memory_of_a_few_times_what_has_arrived() -> None:
@@ -100,7 +101,7 @@ def test_a_frame_has_the_memory_of_a_few_times_what_has_arrived() -> None:
     received, sizes = 5, []
     frame = reader.feed(memoryview(struct.pack(">i", len(body)) + body[:received]))
     while frame is None:
-        target = reader.target()
+        target = present(reader.target())
         sizes.append((received, buffer_size(target)))
         target[:] = body[received : received + len(target)]
         received += len(target)
@@ -111,7 +112,7 @@ def test_a_frame_has_the_memory_of_a_few_times_what_has_arrived() -> None:
 
 
 def test_an_empty_frame_is_a_frame() -> None:
-    assert bytes(FrameReader(MAX_BYTES).feed(memoryview(framed(b"")))) == b""
+    assert bytes(present(FrameReader(MAX_BYTES).feed(memoryview(framed(b""))))) == b""
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), MAX_BYTES + 1, 2**31 - 1])
@@ -123,12 +124,12 @@ def test_a_length_that_cannot_be_is_refused_before_anything_is_allocated(size: i
 
 def test_the_longest_allowed_frame_is_accepted() -> None:
     reader = FrameReader(10)
-    assert bytes(reader.feed(memoryview(framed(b"0123456789")))) == b"0123456789"
+    assert bytes(present(reader.feed(memoryview(framed(b"0123456789"))))) == b"0123456789"
 
 
 def test_a_bad_length_behind_a_good_frame_is_found_when_its_turn_comes() -> None:
     reader = FrameReader(MAX_BYTES)
-    assert bytes(reader.feed(memoryview(framed(b"good") + b"\xff\xff\xff\xff"))) == b"good"
+    assert bytes(present(reader.feed(memoryview(framed(b"good") + b"\xff\xff\xff\xff")))) == b"good"
     with pytest.raises(BadFrame):
         reader.next_frame()
 

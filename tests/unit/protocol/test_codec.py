@@ -1,6 +1,7 @@
 """Nulls, tagged fields, records by reference, and fields outside a message's version."""
 
 from dataclasses import dataclass
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -201,7 +202,7 @@ def test_arrays_are_decoded_as_lists() -> None:
         HeartbeatRequest(group_id="g", generation_id=1 << 31, member_id="m"),
         HeartbeatRequest(group_id="g" * 40000, generation_id=1, member_id="m"),
         HeartbeatRequest(group_id="\ud800", generation_id=1, member_id="m"),
-        HeartbeatRequest(group_id=None, generation_id=1, member_id="m"),
+        HeartbeatRequest(group_id=cast(str, None), generation_id=1, member_id="m"),
     ],
     ids=["int too large", "string too long", "no unicode text", "null"],
 )

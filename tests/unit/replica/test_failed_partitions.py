@@ -8,6 +8,7 @@ import pytest
 
 from embedkafka.log.log import Log
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import PartitionData, PartitionFetch
 from embedkafka.replica.following.fetcher import Followed, FollowState
@@ -190,7 +191,7 @@ def test_a_bug_on_the_way_to_the_leader_ends_no_thread(
         on_progress=lambda topic_partition: None,
         quota=cluster[2].manager.follower_quota,
     )
-    followed = Followed(cluster[2].partition(BAD), leader_epoch=0, topic_id=None)
+    followed = Followed(cluster[2].partition(BAD), leader_epoch=0, topic_id=ZERO_UUID)
     try:
         manager.follow({BAD: (BrokerId(1), followed)})
         assert leader.asked.acquire(timeout=10)
@@ -222,7 +223,7 @@ def test_a_thread_that_cannot_begin_to_follow_one_leader_follows_the_others(
     leader.fetches = 1
     try:
         for tp, leader_id in ((BAD, 3), (GOOD, 1)):
-            followed = Followed(cluster[2].partition(tp), leader_epoch=0, topic_id=None)
+            followed = Followed(cluster[2].partition(tp), leader_epoch=0, topic_id=ZERO_UUID)
             manager.follow({tp: (BrokerId(leader_id), followed)})
         assert leader.asked.acquire(timeout=10)
     finally:

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
+from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.replica.config import ReplicaConfig
 from embedkafka.replica.fetch import PartitionData, PartitionFetch
 from embedkafka.replica.following.fetcher import Followed
@@ -94,7 +95,7 @@ def follow(make_cluster: Callable[..., ReplicaCluster]) -> Follow:
     cluster.elect(1, [1, 2], of=OTHER)
 
     def follow(manager: FetcherManager, tp: TopicPartition, leader: int) -> None:
-        followed = Followed(cluster[2].partition(tp), leader_epoch=0, topic_id=None)
+        followed = Followed(cluster[2].partition(tp), leader_epoch=0, topic_id=ZERO_UUID)
         manager.follow({tp: (BrokerId(leader), followed)})
 
     return follow

@@ -17,6 +17,7 @@ from embedkafka.replica.fetch import FetchParams, PartitionFetch
 from embedkafka.replica.partition.values import OffsetAnswer, OffsetSearch
 from embedkafka.runtime.ids import NO_LEADER_EPOCH, BrokerId, TopicPartition
 from tests.doubles.replica_cluster import Node, ReplicaCluster
+from tests.presence import present
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
@@ -364,16 +365,16 @@ def find(
 
 def test_offsets_by_their_special_timestamps(single: Node) -> None:
     single.produce("a", "b", "c")
-    assert (find(single, -2).offset, find(single, -1).offset) == (0, 3)
-    latest = find(single, -3)
+    assert (present(find(single, -2)).offset, present(find(single, -1)).offset) == (0, 3)
+    latest = present(find(single, -3))
     assert (latest.offset, latest.timestamp) == (2, 1_002)
-    assert (find(single, -4).offset, find(single, -5).offset) == (0, -1)
-    assert {find(single, ask).timestamp for ask in (-1, -2, -4, -5, -6)} == {-1}
+    assert (present(find(single, -4)).offset, present(find(single, -5)).offset) == (0, -1)
+    assert {present(find(single, ask)).timestamp for ask in (-1, -2, -4, -5, -6)} == {-1}
 
 
 def test_offset_by_time_is_the_first_record_not_older(single: Node) -> None:
     single.produce("a", "b", "c")
-    found = find(single, 1_001)
+    found = present(find(single, 1_001))
     assert (found.offset, found.timestamp, found.leader_epoch) == (1, 1_001, 0)
     assert find(single, 1_003) is None
 
@@ -398,8 +399,8 @@ def test_search_for_the_largest_time_finds_nothing_in_an_empty_log(single: Node)
 def test_readers_of_committed_records_see_the_last_stable_offset(single: Node) -> None:
     single.produce("a")
     single.produce("t", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
-    assert find(single, -1).offset == 2
-    assert find(single, -1, FetchIsolation.TXN_COMMITTED).offset == 1
+    assert present(find(single, -1)).offset == 2
+    assert present(find(single, -1, FetchIsolation.TXN_COMMITTED)).offset == 1
 
 
 def test_offset_of_another_epoch_is_fenced(single: Node) -> None:

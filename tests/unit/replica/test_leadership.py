@@ -18,6 +18,7 @@ from embedkafka.protocol.messages.brokers import (
 from embedkafka.replica.following.fetcher import FollowState
 from embedkafka.runtime.ids import TopicPartition
 from tests.doubles.replica_cluster import TOPIC_ID, ReplicaCluster, leader_and_isr, partition_error
+from tests.presence import present
 
 TP = TopicPartition("orders", 0)
 
@@ -84,7 +85,7 @@ def test_what_is_not_among_everything_hosted_goes(cluster: ReplicaCluster) -> No
     assert [log.topic_partition for log in cluster[1].logs.all_logs()] == [other]
     _, following = cluster[1].changes[-1]
     assert [c.topic_partition for c in following] == [TP], "coordinators hear of it"
-    assert cluster[1].manager.hosted.find(other).is_leader
+    assert present(cluster[1].manager.hosted.find(other)).is_leader
 
 
 def test_replica_that_goes_is_fetched_no_more_and_its_waiting_requests_are_answered(
@@ -377,7 +378,7 @@ def test_high_watermark_outlives_a_clean_restart(cluster: ReplicaCluster) -> Non
     node = cluster.nodes.pop(1)
     node.manager.shutdown()
     node.logs.shutdown()
-    assert cluster.start(1).logs.find(TP).high_watermark == 2
+    assert present(cluster.start(1).logs.find(TP)).high_watermark == 2
 
 
 def test_high_watermark_is_checkpointed_while_running(cluster: ReplicaCluster) -> None:
@@ -385,4 +386,4 @@ def test_high_watermark_is_checkpointed_while_running(cluster: ReplicaCluster) -
     cluster[1].produce("a", "b")
     cluster.pass_time(cluster.config.replica_high_watermark_checkpoint_interval_ms)
     cluster.kill(1)
-    assert cluster.start(1).logs.find(TP).high_watermark == 2
+    assert present(cluster.start(1).logs.find(TP)).high_watermark == 2

@@ -10,6 +10,7 @@ import time_machine
 from embedkafka.runtime.clock import ManualClock, SystemClock, real_age_ms
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.real_time import RealTime
+from tests.presence import present
 
 
 @pytest.fixture(params=[SystemClock, ManualClock])
@@ -139,7 +140,7 @@ def test_a_frozen_clock_stands_still_while_timers_go_on() -> None:
         assert clock.monotonic_ms() - timer_ms >= 20
     await_real_time(20)
     assert clock.now_ms() >= now_ms + 20
-    assert clock.shift_ms() <= -20, "it goes on from where it stood"
+    assert present(clock.shift_ms()) <= -20, "it goes on from where it stood"
 
 
 def test_a_frozen_clock_can_be_moved() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from embedkafka.runtime.failures import DirectoryInUse
 from embedkafka.runtime.files import SystemFiles
+from tests.presence import present
 
 FILES = SystemFiles()
 
@@ -40,7 +41,7 @@ def holder(tmp_path: Path) -> Iterator[Any]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout.readline() == "locked\n"
+    assert present(process.stdout).readline() == "locked\n"
     yield process
     process.kill()
     process.communicate()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from embedkafka.runtime.temporary import TemporaryDirectory, sweep
+from tests.presence import present
 
 OWNER = """
 from embedkafka.runtime.temporary import TemporaryDirectory
@@ -44,7 +45,7 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    yield Owner(process, process.stdout.readline().strip())
+    yield Owner(process, present(process.stdout).readline().strip())
     process.kill()
     process.communicate()
 

@@ -22,6 +22,7 @@ from embedkafka.security.sasl.scram_credentials import (
     decode_credential,
     encode_credential,
 )
+from tests.presence import present
 
 SHA_256, SHA_512 = HASHES
 SALT = b"some salt"
@@ -125,10 +126,10 @@ def test_wrong_password_and_unknown_user_fail_alike() -> None:
     for user in ("alice", "nobody"):
         exchange = ScramExchange(SHA_512, Accounts(alice="a-secret"), random.Random(1))
         login = ScramLogin(SHA_512, user, "wrong", random.Random(2))
-        challenge = exchange.evaluate(login.respond(None))
+        challenge = exchange.evaluate(present(login.respond(None)))
         assert challenge.endswith(b",i=4096")
         with pytest.raises(InvalidCredentials) as refused:
-            exchange.evaluate(login.respond(challenge))
+            exchange.evaluate(present(login.respond(challenge)))
         assert exchange.identity is None
         failures.append(str(refused.value))
     assert failures[0] == failures[1]
@@ -189,8 +190,8 @@ def test_the_same_cryptography_runs_for_an_unknown_user_as_for_a_wrong_password(
         """Counts what the broker computes for a wrong proof; returns the iterations it wants."""
         exchange = ScramExchange(mechanism, Accounts(alice="a-secret"), random.Random(1))
         login = ScramLogin(mechanism, user, "wrong", random.Random(2))
-        challenge = exchange.evaluate(login.respond(None))
-        proof = login.respond(challenge)
+        challenge = exchange.evaluate(present(login.respond(None)))
+        proof = present(login.respond(challenge))
         with monkeypatch.context() as patch:
             patch.setattr(hmac, "digest", count_hmac)
             patch.setattr(hashlib, "new", count_hash)
@@ -230,11 +231,11 @@ def test_a_proof_for_another_nonce_is_refused() -> None:
     login = ScramLogin(SHA_256, "alice", "a", random.Random(1))
     first = ScramExchange(SHA_256, Accounts(alice="a"), random.Random(1))
     second = ScramExchange(SHA_256, Accounts(alice="a"), random.Random(2))
-    token = login.respond(None)
+    token = present(login.respond(None))
     challenge = first.evaluate(token)
     second.evaluate(token)
     with pytest.raises(InvalidCredentials, match="nonce"):
-        second.evaluate(login.respond(challenge))
+        second.evaluate(present(login.respond(challenge)))
 
 
 def test_a_delegation_token_logs_its_owner_in() -> None:
@@ -268,7 +269,7 @@ def test_another_authorization_id_is_refused() -> None:
 def test_a_broker_that_does_not_know_the_password_is_refused() -> None:
     login = ScramLogin(SHA_256, "alice", "a", random.Random(1))
     exchange = ScramExchange(SHA_256, Accounts(alice="a"), random.Random(1))
-    login.respond(exchange.evaluate(login.respond(None)))
+    login.respond(exchange.evaluate(present(login.respond(None))))
     with pytest.raises(LoginRefused):
         login.respond(b"v=AAAA")
     with pytest.raises(LoginRefused, match="malformed"):

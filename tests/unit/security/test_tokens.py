@@ -19,6 +19,7 @@ from embedkafka.zk.change_feed import CHANGE_EXPIRATION_MS
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
 from tests.doubles.scheduling import ManualScheduler
+from tests.presence import present
 
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
 CAROL = KafkaPrincipal("User", "CN=Carol, OU=x/y")
@@ -107,7 +108,7 @@ def test_no_renewal_goes_past_the_longest_life(bench: Bench) -> None:
 def test_a_change_holds_on_every_broker(bench: Bench) -> None:
     other = bench.other_broker()
     token = bench.tokens.create(ALICE, ALICE, [BOB], -1)
-    assert other.find_account("SCRAM-SHA-512", token.token_id).identity.name == "alice"
+    assert present(other.find_account("SCRAM-SHA-512", token.token_id)).identity.name == "alice"
     other.expire(other.mac(token.token_id), BOB, -1)
     assert bench.tokens.find_account("SCRAM-SHA-512", token.token_id) is None
 
@@ -125,15 +126,15 @@ def test_a_login_with_a_token_lasts_as_long_as_the_token(bench: Bench) -> None:
     message = login.respond(None)
     while message is not None:
         message = login.respond(exchange.evaluate(message))
-    assert exchange.identity.name == "alice"
-    assert exchange.identity.expires_ms == token.expires_ms
-    assert exchange.identity.token_authenticated
+    assert present(exchange.identity).name == "alice"
+    assert present(exchange.identity).expires_ms == token.expires_ms
+    assert present(exchange.identity).token_authenticated
 
 
 def test_brokers_make_the_same_challenge_of_a_token(bench: Bench) -> None:
     token = bench.tokens.create(ALICE, ALICE, [], -1)
     one, other = (
-        tokens.find_account("SCRAM-SHA-256", token.token_id).credential
+        present(tokens.find_account("SCRAM-SHA-256", token.token_id)).credential
         for tokens in (bench.tokens, bench.other_broker())
     )
     assert one.salt == other.salt
@@ -161,7 +162,7 @@ def test_an_id_that_is_none_opens_nothing(bench: Bench, token_id: str) -> None:
 
 @pytest.mark.parametrize("name", ["delegation.token.secret.key", "delegation.token.master.key"])
 def test_a_secret_key_under_either_name_enables_tokens(name: str) -> None:
-    settings = find_token_settings(BrokerConfig({name: "s3cret"}))
+    settings = present(find_token_settings(BrokerConfig({name: "s3cret"})))
     assert settings.delegation_token_secret_key == "s3cret"
     assert "s3cret" not in repr(settings)
     assert find_token_settings(BrokerConfig({})) is None

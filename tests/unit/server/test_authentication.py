@@ -19,6 +19,7 @@ from embedkafka.server.config.broker import BrokerConfig, idle_settings, parse_b
 from embedkafka.server.config.listeners import plan_listeners
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
+from tests.presence import present
 
 SECURITY = "org.apache.kafka.common.security"
 PLAIN = f"{SECURITY}.plain.PlainLoginModule required"
@@ -49,7 +50,7 @@ def zk() -> KafkaZk:
     return zk
 
 
-def authentication(zk: KafkaZk | None, settings: Mapping[str, object]) -> Authentication:
+def authentication(zk: Any, settings: Mapping[str, object]) -> Authentication:
     config = BrokerConfig(parse_broker_settings(settings))
     return Authentication(
         config,
@@ -63,7 +64,7 @@ def authentication(zk: KafkaZk | None, settings: Mapping[str, object]) -> Authen
 
 
 def exchange(authentication: Authentication, mechanism: str) -> Any:
-    made = authentication.find_authenticators("CLIENTS")(NO_STREAM)
+    made = present(authentication.find_authenticators("CLIENTS"))(NO_STREAM)
     assert isinstance(made, SaslAuthenticator)
     return made._settings.new_exchange[mechanism]()
 
@@ -116,7 +117,8 @@ def test_settings_of_a_listener_and_of_a_mechanism_take_precedence() -> None:
         **jaas("scram-sha-256", f"{SCRAM};"),
     }
     assert idle_settings(settings) == {}
-    made = authentication(None, settings).find_authenticators("CLIENTS")(NO_STREAM)
+    found = authentication(None, settings).find_authenticators("CLIENTS")
+    made = present(found)(NO_STREAM)
     assert isinstance(made, SaslAuthenticator)
     assert made._settings.max_reauth_ms == {"PLAIN": 3000, "SCRAM-SHA-256": 2000}
     assert made._settings.failure_delay_ms == 7
@@ -174,7 +176,8 @@ def test_the_user_that_brokers_log_in_as_is_added_if_it_is_new(zk: KafkaZk) -> N
     made.start(config)
     assert zk.config("users", "admin") == first
     for listener in ("CLIENTS", "CONTROLLER"):
-        login, accepting = made.find_login(listener)("localhost"), exchange(made, "SCRAM-SHA-512")
+        login = present(made.find_login(listener))("localhost")
+        accepting = exchange(made, "SCRAM-SHA-512")
         token = login.respond(None)
         while token is not None:
             token = login.respond(accepting.evaluate(token))

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,8 @@ class Bench:
         self.zk.make_persistent_paths()
         self.zk.create_topic("t", {0: [1]}, topic_id=uuid.UUID(int=7), config={})
         self.metadata = MetadataCache()
-        self.sender = MarkerChannels(self.metadata, None, self.zk)
+        nothing: Any = None  # no test sends a marker
+        self.sender = MarkerChannels(self.metadata, nothing, self.zk)
 
     def hear_of(self, *, leader: int) -> None:
         topic_state = UpdateMetadataRequest.TopicState

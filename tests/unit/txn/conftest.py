@@ -16,6 +16,7 @@ from embedkafka.protocol.messages.transactions import (
 from embedkafka.runtime.ids import NO_LEADER, BrokerId, TopicPartition
 from embedkafka.txn.config import TxnConfig
 from embedkafka.txn.service import TxnService
+from tests.presence import present
 from tests.unit.coordinator.bench import Bench
 
 
@@ -55,7 +56,7 @@ class Leaders:
 
     def release(self) -> None:
         held, self.held = self.held, None
-        for respond in held:
+        for respond in present(held):
             respond()
 
     def respond(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
@@ -155,7 +156,7 @@ class Coordinator(Bench):
 
     def init(
         self,
-        transactional_id: str = "tx",
+        transactional_id: str | None = "tx",
         *,
         producer: tuple[int, int] = (-1, -1),
         timeout_ms: int = 60_000,

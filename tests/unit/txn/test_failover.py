@@ -21,6 +21,7 @@ from embedkafka.txn.records import (
     transaction_record,
 )
 from embedkafka.txn.states import TxnState
+from tests.presence import present
 from tests.unit.txn.conftest import Coordinator
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -78,13 +79,13 @@ def test_since_transaction_version_1_there_are_tagged_fields(transaction_version
 def test_an_empty_transaction_has_null_for_partitions() -> None:
     empty = replace(TRANSACTION, state=TxnState.EMPTY, partitions=frozenset())
     record = transaction_record(empty, transaction_version=0)
-    assert struct.pack(">i", -1) in record.value[17:21]
+    assert struct.pack(">i", -1) in present(record.value)[17:21]
 
 
 def test_what_is_written_is_read() -> None:
     record = transaction_record(TRANSACTION, transaction_version=2)
     assert read_transactional_id(record.key) == "tx"
-    assert read_transaction("tx", record.value) == TRANSACTION
+    assert read_transaction("tx", present(record.value)) == TRANSACTION
     assert tombstone("tx") == (record.key, None)
     assert read_transactional_id(b"\0\7") is None
 

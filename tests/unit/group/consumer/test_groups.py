@@ -42,7 +42,7 @@ class Consumer:
 
     def send(self, **changes: Any) -> Any:
         joining = self.epoch == 0
-        values = {
+        values: dict[str, Any] = {
             "group_id": GROUP,
             "member_id": self.member_id,
             "member_epoch": self.epoch,

@@ -19,6 +19,7 @@ from embedkafka.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from tests.presence import present
 from tests.unit.coordinator.bench import Reply
 from tests.unit.group.conftest import Coordinator
 
@@ -122,7 +123,7 @@ class OldMember:
 
     def sync(self) -> Any:
         """Adopts the generation of the answered join, and its assignment."""
-        joined = self.waiting.response
+        joined = present(self.waiting).response
         self.id, self.generation = joined.member_id, joined.generation_id
         assignments = share(joined.members) if joined.leader == self.id else {}
         reply = self.coordinator.sync(
@@ -149,7 +150,10 @@ class OldMember:
         """A client's next round: a heartbeat, and a join if the answer demands it."""
         if self.heartbeat() is not ErrorCode.NONE:
             self.join()
-            if not self.waiting.is_waiting and self.waiting.error is ErrorCode.NONE:
+            if (
+                not present(self.waiting).is_waiting
+                and present(self.waiting).error is ErrorCode.NONE
+            ):
                 self.sync()
 
     def leave(self) -> Any:
@@ -261,7 +265,7 @@ def test_whoever_waits_in_the_classic_group_joins_the_new_one(topics: Coordinato
     assert second.join().is_waiting
     new = NewMember(topics, "new")
     assert new.beat() is ErrorCode.NONE
-    assert second.waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert present(second.waiting).error is ErrorCode.REBALANCE_IN_PROGRESS
     second.settle()
     rounds(first, second, new)
     assert sorted([*first.partitions, *second.partitions, *new.partitions]) == [0, 1, 2, 3]
@@ -364,7 +368,7 @@ def test_a_group_before_its_first_generation_is_upgraded(
     old, new = OldMember(coordinator, "old"), NewMember(coordinator, "new")
     assert old.join().is_waiting
     assert new.beat() is ErrorCode.NONE
-    assert old.waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert present(old.waiting).error is ErrorCode.REBALANCE_IN_PROGRESS
     old.settle()
     rounds(old, new)
     assert (len(old.partitions), len(new.partitions)) == (2, 2)
@@ -431,7 +435,7 @@ def test_requests_of_old_members_are_checked(
         assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     other = OldMember(topics, "other", protocols=("sticky", "range"))
     other.join()
-    joined = other.waiting.response
+    joined = present(other.waiting).response
     mismatch = topics.sync(joined.member_id, joined.generation_id, version=5)
     assert mismatch.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 

@@ -18,6 +18,7 @@ from embedkafka.server.config.part_configs import replica_config
 from embedkafka.server.config.topic import effective_topic_config, parse_topic_settings
 from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from embedkafka.server.config.view import documentation
+from tests.presence import present
 
 
 @pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS], ids=["broker", "topic"])
@@ -234,7 +235,7 @@ def test_a_broker_key_is_documented_like_the_topic_key_it_supplies() -> None:
 
 
 def test_a_key_without_effect_says_so() -> None:
-    what, _, why = documentation("num.replica.fetchers").partition(". ")
+    what, _, why = present(documentation("num.replica.fetchers")).partition(". ")
     assert what == "Threads that fetch from each leader"
     assert why.startswith("Has no effect: leaders notify")
 

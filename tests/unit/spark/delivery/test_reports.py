@@ -14,6 +14,7 @@ from embedkafka.spark.delivery.result import (
     Kind,
     PartitionDelivery,
 )
+from tests.presence import present
 
 GOOD = Delivery(
     source="orders",
@@ -126,7 +127,7 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.addresses += [value for name, value in attributes if name in ("src", "href")]
+        self.addresses += [present(value) for name, value in attributes if name in ("src", "href")]
         if tag != "meta":
             self.open.append(tag)
 

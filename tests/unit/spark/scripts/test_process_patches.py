@@ -29,10 +29,14 @@ from embedkafka.spark.scripts.redirections import Redirections
 TIMEOUT_S = 30
 
 
+def no_session() -> Any:
+    return None
+
+
 def script(*arguments: str, **environment: str) -> ScriptInside:
     return ScriptInside(
         require_program(print),
-        lambda: None,
+        no_session,
         Redirections(directory=Path("/there"), addresses=str),
         arguments=arguments,
         environment=environment,

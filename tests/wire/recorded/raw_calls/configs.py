@@ -1,6 +1,6 @@
 """Settings, quotas, SCRAM credentials."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from embedkafka.protocol.api_keys import ApiKey
@@ -278,7 +278,9 @@ RESOURCES: Final[Mapping[str, Call]] = {
 }
 
 
-def _quota(entity: list[tuple[str, str | None]], *operations: tuple[str, float | None]) -> Plain:
+def _quota(
+    entity: Sequence[tuple[str, str | None]], *operations: tuple[str, float | None]
+) -> Plain:
     return {
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
         "ops": [
