@@ -47,11 +47,6 @@ def test_all_brokers_agree_on_the_cluster_id(three_brokers: Cluster) -> None:
     assert len(seen) == 1
 
 
-def test_a_broker_does_not_describe_controllers(raw: RawClient) -> None:
-    request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
-    assert raw.call(request, 1).error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
-
-
 def page(
     raw: RawClient,
     names: Sequence[str],
@@ -217,20 +212,6 @@ def test_all_brokers_name_the_same_coordinator(three_brokers: Cluster, unique: U
             await_coordinator(raw, GROUP, key)
             named.add(find(raw, GROUP, key, version=3).node_id)
     assert len(named) == 1
-
-
-def test_an_unknown_kind_of_coordinator_is_an_invalid_request(raw: RawClient) -> None:
-    answer = find(raw, 9, "key", version=4)
-    assert {found.error_code for found in answer.coordinators} == {ErrorCode.INVALID_REQUEST}
-
-
-@pytest.mark.parametrize("kind", [2, 9])
-def test_old_versions_explain_that_a_kind_of_coordinator_is_invalid(
-    raw: RawClient, kind: int
-) -> None:
-    answer = find(raw, kind, "key", version=3)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert answer.error_message == ErrorCode.INVALID_REQUEST.message
 
 
 def test_the_topics_of_coordinators_are_internal_and_compacted(

@@ -112,18 +112,6 @@ def test_the_metadata_log_grows_with_every_topic(
     assert describe_quorum(raw).high_watermark > before
 
 
-@pytest.mark.parametrize(
-    ("topic", "partitions"), [("orders", [0]), (METADATA_TOPIC, [1]), (METADATA_TOPIC, [0, 1])]
-)
-def test_there_is_no_other_quorum(raw: RawClient, topic: str, partitions: list[int]) -> None:
-    answer = raw.call(quorum_request(topic, *partitions))
-    assert answer.error_code == ErrorCode.NONE
-    assert [p.error_code for p in answer.topics[0].partitions] == [
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    ] * len(partitions)
-    assert not answer.nodes
-
-
 @pytest.mark.parametrize("at", ["broker", "controller"])
 def test_voters_cannot_be_added_or_removed(raw: RawClient, controller: RawClient, at: str) -> None:
     client = raw if at == "broker" else controller

@@ -10,16 +10,11 @@ from embedkafka.protocol.messages.configs import (
     DescribeClientQuotasRequest,
     DescribeUserScramCredentialsRequest,
 )
-from embedkafka.protocol.messages.security import (
-    DescribeAclsRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-)
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 
 Unique = Callable[[str], str]
-EXACT, DEFAULT_ENTITY, ANY = range(3)
+EXACT = 0
 SCRAM_SHA_256 = 1
 
 
@@ -108,34 +103,3 @@ def test_a_scram_credential_is_set_told_and_deleted(raw: RawClient, unique: Uniq
 def test_a_description_of_credentials_has_an_empty_message(raw: RawClient) -> None:
     answer = raw.call(DescribeUserScramCredentialsRequest(users=None))
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, "")
-
-
-def test_too_few_scram_iterations_are_refused(raw: RawClient, unique: Unique) -> None:
-    weak = AlterUserScramCredentialsRequest.Upsertion(
-        name=unique("user"),
-        mechanism=SCRAM_SHA_256,
-        iterations=10,
-        salt=b"salt",
-        salted_password=b"x" * 32,
-    )
-    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[weak])
-    assert raw.call(request).results[0].error_code == ErrorCode.UNACCEPTABLE_CREDENTIAL
-
-
-def test_without_an_authorizer_access_rules_are_disabled(raw: RawClient) -> None:
-    anything = DescribeAclsRequest(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    assert raw.call(anything).error_code == ErrorCode.SECURITY_DISABLED
-
-
-def test_a_plaintext_listener_takes_no_authentication(raw: RawClient) -> None:
-    handshake = raw.call(SaslHandshakeRequest(mechanism="PLAIN"))
-    token = raw.call(SaslAuthenticateRequest(auth_bytes=b"\0user\0secret"))
-    assert handshake.error_code == token.error_code == ErrorCode.ILLEGAL_SASL_STATE

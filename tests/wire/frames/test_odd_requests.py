@@ -49,37 +49,6 @@ def refusals(answer: Plain) -> list[tuple[int, str]]:
 # Produce
 
 
-def test_records_without_a_head_fail_all_partitions_of_the_request(
-    cluster: Cluster, raw: RawClient, unique: Unique
-) -> None:
-    topic = create_topic(cluster, unique("odd"), partitions=2)
-    data = [written(0, batch(b"a")), written(1, b"x" * 20)]
-    answer = produced(raw, 10, {"name": topic, "partition_data": data})
-    assert refusals(answer) == [(0, "CORRUPT_MESSAGE"), (1, "CORRUPT_MESSAGE")]
-    (found,) = answer["responses"]
-    told = {partition["error_message"] for partition in found["partition_responses"]}
-    assert told == {"Invalid magic found in record: 120"}
-
-
-def test_a_topic_without_partitions_is_not_in_the_answer(raw: RawClient, topic: str) -> None:
-    assert produced(raw, 9, {"name": topic, "partition_data": []})["responses"] == []
-
-
-def test_a_partition_that_is_asked_for_twice_is_answered_once(raw: RawClient) -> None:
-    data = [written(0, batch(b"a")), written(0, batch(b"b"))]
-    topic = {"topic_id": NO_SUCH_ID, "partition_data": data}
-    assert refusals(produced(raw, 13, topic, topic)) == [(0, "UNKNOWN_TOPIC_ID")]
-
-
-def test_a_missing_partition_counts_more_than_wrong_acks_or_records(
-    raw: RawClient, topic: str
-) -> None:
-    missing = {"name": topic, "partition_data": [written(9, batch(b"a"))]}
-    assert refusals(produced(raw, 9, missing, acks=2)) == [(9, UNKNOWN)]
-    empty = {"name": topic, "partition_data": [written(9, b"")]}
-    assert refusals(produced(raw, 9, empty)) == [(9, UNKNOWN)]
-
-
 def test_the_beginning_of_a_second_batch_is_dropped(raw: RawClient, topic: str) -> None:
     data = [written(0, batch(b"a") + batch(b"b")[:30])]
     assert refusals(produced(raw, 9, {"name": topic, "partition_data": data})) == [(0, "NONE")]
@@ -178,31 +147,6 @@ def test_records_without_timestamps_have_a_largest_one(raw: RawClient, topic: st
 # Groups
 
 
-def committed(*partitions: int) -> list[Plain]:
-    return [
-        {"partition_index": index, "committed_offset": 1, "committed_metadata": ""}
-        for index in partitions
-    ]
-
-
-def test_only_missing_topics_are_named_without_partitions(
-    raw: RawClient, topic: str, unique: Unique
-) -> None:
-    group = unique("group")
-    asked = [{"name": name, "partitions": []} for name in (topic, "missing")]
-    answer = ask(raw, ApiKey.OFFSET_COMMIT, 9, group_id=group, topics=asked)
-    assert [found["name"] for found in answer["topics"]] == ["missing"]
-    ask(
-        raw,
-        ApiKey.OFFSET_COMMIT,
-        9,
-        group_id=group,
-        topics=[{"name": topic, "partitions": committed(0)}],
-    )
-    answer = ask(raw, ApiKey.OFFSET_DELETE, 0, group_id=group, topics=asked)
-    assert [found["name"] for found in answer["topics"]] == ["missing"]
-
-
 def test_a_commit_of_nothing_makes_no_group(raw: RawClient, unique: Unique) -> None:
     group = unique("group")
     ask(raw, ApiKey.OFFSET_COMMIT, 9, group_id=group, topics=[])
@@ -269,11 +213,6 @@ def test_members_show_their_assignments_during_a_rebalance(
 # Transactions
 
 
-def test_a_producer_without_a_name_is_refused_before_its_timeout(raw: RawClient) -> None:
-    asked = {"transactional_id": "", "transaction_timeout_ms": 1 << 30}
-    assert ask(raw, ApiKey.INIT_PRODUCER_ID, 4, **asked)["error_code"] == "INVALID_REQUEST"
-
-
 def abort_marker(raw: RawClient, topic: str) -> dict[str, Plain]:
     """For a new producer, in the first partition."""
     given = raw.call(
@@ -299,32 +238,6 @@ def test_markers_are_answered_once_for_each_producer(raw: RawClient, topic: str)
     assert errors_of(found, "topics", "partitions", "partition_index") == [(9, UNKNOWN)]
 
 
-def test_no_transaction_is_seen_in_an_incomplete_batch(raw: RawClient, topic: str) -> None:
-    whole = batch(b"x", producer_id=12345, producer_epoch=0, base_sequence=0, transactional=True)
-    longer = whole[:8] + bytes([1]) + whole[9:]  # of the four bytes of its length
-    refused = [produce(raw, topic, records, partition=9).error_code for records in (whole, longer)]
-    assert refused == [
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ]
-
-
-def test_a_topic_without_partitions_to_verify_is_not_answered(
-    raw: RawClient, topic: str, unique: Unique
-) -> None:
-    asked = {
-        "transactional_id": unique("txn"),
-        "producer_id": 12345,
-        "producer_epoch": 0,
-        "verify_only": True,
-        "topics": [{"name": topic, "partitions": []}],
-    }
-    (answer,) = ask(raw, ApiKey.ADD_PARTITIONS_TO_TXN, 5, transactions=[asked])[
-        "results_by_transaction"
-    ]
-    assert answer["topic_results"] == []
-
-
 def test_markers_before_one_without_a_producer_are_written(raw: RawClient, topic: str) -> None:
     good = abort_marker(raw, topic)
     bad = {**good, "producer_id": -1}
@@ -338,22 +251,6 @@ def test_markers_before_one_without_a_producer_are_written(raw: RawClient, topic
             (0, "UNKNOWN_SERVER_ERROR")
         ]
     assert list_offset(raw, topic, LATEST).offset == 1
-
-
-def test_offsets_of_a_transaction_have_the_entries_of_the_request(
-    raw: RawClient, topic: str, unique: Unique
-) -> None:
-    answer = ask(
-        raw,
-        ApiKey.TXN_OFFSET_COMMIT,
-        3,
-        transactional_id=unique("txn"),
-        group_id=unique("group"),
-        producer_id=12345,
-        producer_epoch=0,
-        topics=[{"name": topic, "partitions": committed(0)}] * 2,
-    )
-    assert [found["name"] for found in answer["topics"]] == [topic, topic]
 
 
 def test_a_batch_that_waits_for_its_coordinator_keeps_later_ones_out(
@@ -372,12 +269,3 @@ def test_a_batch_that_waits_for_its_coordinator_keeps_later_ones_out(
 
 
 # Settings
-
-
-def test_an_impossible_operation_counts_more_than_a_bad_name(raw: RawClient) -> None:
-    change = {"name": "retention.ms", "config_operation": 2, "value": "1"}
-    resource = {"resource_type": 2, "resource_name": "bad name", "configs": [change]}
-    answer = ask(
-        raw, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
-    )
-    assert answer["responses"][0]["error_code"] == "INVALID_CONFIG"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -20,6 +21,7 @@ from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.groups.test_group_offsets import commit, committed
 from tests.wire.one_partition import Answer, each_version
 from tests.wire.one_partition import describe as describe_topic
+from tests.wire.plain_messages import ask
 from tests.wire.raw_client import RawClient
 
 pytestmark = pytest.mark.topic(partitions=4)
@@ -370,3 +372,20 @@ def test_a_group_is_deleted_when_it_is_empty(raw: RawClient, member: Member) -> 
     assert describe(raw, member.group).group_state == "Empty"
     assert delete() == ErrorCode.NONE
     assert delete() == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+    ],
+)
+def test_any_broker_refuses_a_heartbeat_that_makes_no_sense(
+    three_brokers: Cluster, fields: dict[str, Any], message: str
+) -> None:
+    for index in range(three_brokers.broker_count):
+        with three_brokers.connect(index) as raw:
+            beat = {"group_id": "any-group", "member_id": "m", "member_epoch": JOIN, **fields}
+            answer = ask(raw, ApiKey.CONSUMER_GROUP_HEARTBEAT, **beat)
+        assert answer["error_message"] == message

@@ -1,4 +1,7 @@
-"""CreateTopics: by count, by assignment, with configs, as validation only, and every refusal."""
+"""CreateTopics: by count, by assignment, with configs, as validation only, and not at all.
+
+How requests are refused is in `recorded/raw_calls/topics.py`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -127,45 +130,13 @@ def test_an_assignment_is_kept_to_the_letter(
     assert {p.partition_index: p.leader_id for p in partitions} == {0: 3, 1: 2, 2: 1}
 
 
-@pytest.mark.parametrize(
-    "assignments",
-    [
-        {0: [1, 1]},
-        {0: [99]},
-        {0: []},
-        {1: [1], 2: [2]},
-        {0: [1], 2: [2]},
-        {0: [1, 2], 1: [3]},
-        {0: [-1]},
-    ],
-    ids=["twice", "unknown", "empty", "no-zero", "gap", "uneven", "negative"],
-)
-def test_a_bad_assignment_is_refused(
-    raw3: RawClient, unique: Unique, assignments: Mapping[int, Sequence[int]]
-) -> None:
-    answer = create_one(raw3, unique("assigned"), assignments=assignments)
+def test_every_partition_has_equally_many_replicas(raw3: RawClient, unique: Unique) -> None:
+    answer = create_one(raw3, unique("assigned"), assignments={0: [1], 1: [1, 2]})
     assert answer.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert answer.error_message
-
-
-def test_an_assignment_and_counts_exclude_each_other(raw: RawClient, unique: Unique) -> None:
-    assignment = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=[1])
-    both = CreateTopicsRequest.Topic(
-        name=unique("both"),
-        num_partitions=1,
-        replication_factor=1,
-        assignments=[assignment],
-        configs=[],
+    assert answer.error_message == (
+        "The manual partition assignment includes a partition with 2 replica(s), but this is not "
+        "consistent with previous partitions, which have 1 replica(s)."
     )
-    (answer,) = create(raw, both)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "a:b", "ä", "x" * 250])
-def test_an_invalid_name_is_refused(raw: RawClient, name: str) -> None:
-    answer = create_one(raw, name)
-    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert answer.error_message
 
 
 @pytest.mark.parametrize("name", ["x" * 249, "A-Z_a.z-0", "__hello"])
@@ -190,41 +161,11 @@ def test_an_existing_topic_is_refused(cluster: Cluster, raw: RawClient, unique: 
     assert len(describe(raw, name).partitions) == 1
 
 
-@pytest.mark.parametrize("partitions", [0, -2])
-def test_a_topic_needs_a_partition(raw: RawClient, unique: Unique, partitions: int) -> None:
-    answer = create_one(raw, unique("none"), partitions=partitions)
-    assert answer.error_code == ErrorCode.INVALID_PARTITIONS
-
-
-@pytest.mark.parametrize("replication", [0, -2, 4])
-def test_the_replication_factor_is_between_1_and_the_number_of_brokers(
-    raw3: RawClient, unique: Unique, replication: int
-) -> None:
-    answer = create_one(raw3, unique("factor"), replication=replication)
-    assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert answer.error_message
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("retention.ms", "soon"),
-        ("cleanup.policy", "burn"),
-        ("min.insync.replicas", "0"),
-        ("max.message.bytes", "-1"),
-        ("no.such.key", "1"),
-        ("compression.type", "rar"),
-        ("preallocate", "maybe"),
-        ("retention.ms", None),
-    ],
-)
-def test_a_bad_config_is_refused_with_a_reason(
-    raw: RawClient, unique: Unique, key: str, value: str | None
-) -> None:
+def test_a_topic_with_a_bad_config_is_not_created(raw: RawClient, unique: Unique) -> None:
     name = unique("config")
-    answer = create_one(raw, name, config={key: value})
+    answer = create_one(raw, name, config={"retention.ms": "soon"})
     assert answer.error_code == ErrorCode.INVALID_CONFIG
-    assert key in answer.error_message
+    assert "retention.ms" in answer.error_message
     assert describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -233,20 +174,6 @@ def test_a_trial_creates_nothing_and_tells_what_would_be(raw: RawClient, unique:
     (answer,) = create(raw, new_topic(name, partitions=3), validate_only=True)
     assert (answer.error_code, answer.num_partitions, answer.replication_factor) == (0, 3, 1)
     assert describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_a_trial_finds_the_same_faults(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
-    existing = create_topic(cluster, unique("orders"))
-    wanted = [
-        new_topic(existing),
-        new_topic(unique("none"), partitions=0),
-        new_topic(unique("factor"), replication=2),
-    ]
-    assert [answer.error_code for answer in create(raw, *wanted, validate_only=True)] == [
-        ErrorCode.TOPIC_ALREADY_EXISTS,
-        ErrorCode.INVALID_PARTITIONS,
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-    ]
 
 
 def test_each_topic_of_a_request_stands_for_itself(
@@ -275,37 +202,15 @@ def test_a_topic_named_twice_is_answered_last(raw: RawClient, unique: Unique) ->
     assert [answer.name for answer in answers] == [once, "not a name", twice]
 
 
-TOO_MANY = "Excessively large number of partitions per request."
-TOO_LARGE = "Unable to perform excessively large batch operation."
-
-
-@pytest.mark.parametrize("validate_only", [False, True])
-@pytest.mark.parametrize(
-    ("counts", "reason"),
-    [
-        ([2**31 - 1], TOO_MANY),
-        ([33_000_000], TOO_MANY),
-        ([10_001], TOO_MANY),
-        ([10_000], TOO_LARGE),  # the topic counts as well
-        ([1, 10_000], TOO_MANY),
-        ([-5, 10_001], TOO_MANY),
-        ([-1, 10_000], TOO_MANY),
-    ],
-    ids=str,
-)
-def test_a_request_for_too_many_partitions_is_refused(
-    raw: RawClient, unique: Unique, counts: list[int], reason: str, validate_only: bool
+@pytest.mark.parametrize("counts", [[10_000], [1, 10_000]], ids=str)
+def test_a_request_for_too_many_partitions_creates_no_topic(
+    raw: RawClient, unique: Unique, counts: list[int]
 ) -> None:
-    topics = [new_topic(unique("large"), partitions=count) for count in counts]
-    answers = create(raw, *topics, validate_only=validate_only)
-    found = {(answer.error_code, answer.error_message) for answer in answers}
-    assert found == {(ErrorCode.POLICY_VIOLATION, reason)}
-
-
-def test_a_request_with_too_many_assignments_is_refused(raw: RawClient, unique: Unique) -> None:
-    """The limit is checked before anything else."""
-    answer = create_one(raw, unique("large"), assignments={n: [77] for n in range(10_001)})
-    assert (answer.error_code, answer.error_message) == (ErrorCode.POLICY_VIOLATION, TOO_MANY)
+    names = [unique("large") for _ in counts]
+    asked = [new_topic(name, partitions=count) for name, count in zip(names, counts, strict=True)]
+    assert {answer.error_code for answer in create(raw, *asked)} == {ErrorCode.POLICY_VIOLATION}
+    for name in names:
+        assert describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_any_broker_takes_the_request(three_brokers: Cluster, unique: Unique) -> None:

@@ -53,6 +53,22 @@ def _to(name: str, level: int, kind: int = 1) -> Plain:
 FEATURES: Final[Mapping[str, Call]] = {
     "features: unknown": _update(_to("made.up", 1)),
     "features: unknown, disabled": _update(_to("made.up", 0, 2)),
+    "features: unknown and known": _update(_to("group.version", 1), _to("made.up", 1)),
+    "features: as they are": _update(_to("group.version", 1), _to("transaction.version", 2)),
+    "features: as they are, version 0": _update(
+        _to("group.version", 1), _to("transaction.version", 2), versions=range(1)
+    ),
+    "features: unknown, version 0": _update(
+        _to("group.version", 1), _to("made.up", 1), versions=range(1)
+    ),
+    "features: lower transactions called higher": _update(_to("transaction.version", 1)),
+    "features: lower transactions, kind 0": _update(_to("transaction.version", 1, 0)),
+    "features: transactions too high": _update(_to("transaction.version", 9)),
+    "features: transactions too high for real": _update(
+        _to("transaction.version", 9), validate_only=False
+    ),
+    "features: transactions too high to be lower": _update(_to("transaction.version", 9, 2)),
+    "features: negative transactions": _update(_to("transaction.version", -1)),
     "features: nameless": _update(_to("", 1)),
     "features: nothing": _update(),
     "features: twice": _update(_to("metadata.version", 30), _to("metadata.version", 29)),

@@ -115,6 +115,8 @@ CHANGE: Final[Mapping[str, Call]] = {
     "change: append to unknown": _change(_changes(TOPICS, TOPIC, ("made.up", APPEND, "1"))),
     "change: append": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", APPEND, "compact"))),
     "change: append bad": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", APPEND, "burn"))),
+    "change: append nothing": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", APPEND, ""))),
+    "change: append to a bad topic": _change(_changes(TOPICS, "a b", ("flush.ms", APPEND, "1"))),
     "change: append known": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", APPEND, "delete"))),
     "change: subtract": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", SUBTRACT, "delete"))),
     "change: subtract unknown": _change(
@@ -151,6 +153,12 @@ CHANGE: Final[Mapping[str, Call]] = {
         _changes(BROKERS, "1", ("log.retention.ms", SET, "50000")),
         _changes(BROKERS, "", ("log.retention.ms", SET, "50000")),
     ),
+    "change: append to a broker": _change(
+        _changes(BROKERS, "1", ("log.retention.ms", APPEND, "1"))
+    ),
+    "change: operation 9 of a broker": _change(
+        _changes(BROKERS, "1", ("log.retention.ms", 9, "1"))
+    ),
     "change: bad brokers": _change(
         _changes(BROKERS, "2", ("log.retention.ms", SET, "5")),
         _changes(BROKERS, "one", ("log.retention.ms", SET, "5")),
@@ -165,6 +173,14 @@ CHANGE: Final[Mapping[str, Call]] = {
             ("made.up", "1"),
             ("log.retention.ms", "soon"),
             ("log.retention.ms", "-2"),
+            ("log.retention.ms", "0"),
+            ("log.roll.ms", "0"),
+            ("log.roll.jitter.ms", "-1"),
+            ("num.io.threads", "0"),
+            ("max.connections.per.ip", "0"),
+            ("log.cleaner.dedupe.buffer.size", "10"),
+            ("compression.gzip.level", "0"),
+            ("leader.replication.throttled.rate", "100"),
             ("log.retention.hours", "5"),
             ("broker.id", "5"),
             ("node.id", "5"),
@@ -181,6 +197,7 @@ CHANGE: Final[Mapping[str, Call]] = {
             ("num.recovery.threads.per.data.dir", "9"),
             ("log.segment.bytes", "1"),
             ("log.cleanup.policy", "burn"),
+            ("log.cleanup.policy", "compact,burn"),
             ("compression.type", "rar"),
             ("unclean.leader.election.enable", "maybe"),
             ("min.insync.replicas", "0"),
@@ -315,11 +332,25 @@ QUOTAS: Final[Mapping[str, Call]] = {
     "quota: negative": _quotas(_quota(USER, ("producer_byte_rate", -1.0))),
     "quota: zero": _quotas(_quota(USER, ("producer_byte_rate", 0.0))),
     "quota: percentage": _quotas(_quota(USER, ("request_percentage", 0.5))),
+    "quota: fraction": _quotas(_quota(USER, ("producer_byte_rate", 1.5))),
+    "quota: hardly anything": _quotas(_quota(USER, ("producer_byte_rate", 5e-7))),
+    "quota: hardly more": _quotas(_quota(USER, ("producer_byte_rate", 2e-6))),
+    "quota: hardly more than whole": _quotas(_quota(USER, ("producer_byte_rate", 3 + 5e-7))),
+    "quota: hardly less than whole": _quotas(_quota(USER, ("producer_byte_rate", 3 - 5e-7))),
+    "quota: too large": _quotas(_quota(USER, ("consumer_byte_rate", 1e30))),
     "quota: infinite": _quotas(_quota(USER, ("request_percentage", float("inf")))),
     "quota: not a number": _quotas(_quota(USER, ("request_percentage", float("nan")))),
     "quota: mutations": _quotas(_quota(USER, ("controller_mutation_rate", 0.5))),
     "quota: unknown": _quotas(_quota(USER, ("made_up", 1.0))),
     "quota: nameless": _quotas(_quota(USER, ("", 1.0))),
+    "quota: unknown removed": _quotas(_quota(USER, ("made_up", None))),
+    "quota: connections of a user": _quotas(_quota(USER, ("connection_creation_rate", 5.0))),
+    "quota: nameless user": _quotas(_quota([("user", "")], ("producer_byte_rate", 5.0))),
+    "quota: of a group": _quotas(_quota([("group", "g")], ("producer_byte_rate", 5.0))),
+    "quota: of nobody": _quotas(_quota([], ("producer_byte_rate", 5.0))),
+    "quota: key twice": _quotas(
+        _quota(USER, ("producer_byte_rate", 5.0), ("producer_byte_rate", 6.0))
+    ),
     "quota: entity twice": _quotas(
         _quota(USER, ("producer_byte_rate", 1.0)), _quota(USER, ("consumer_byte_rate", 1.0))
     ),
@@ -331,6 +362,10 @@ QUOTAS: Final[Mapping[str, Call]] = {
     "quota: default": _quotas(_quota([("user", None)], ("producer_byte_rate", 1.0))),
     "quota: default ip": _quotas(_quota([("ip", None)], ("connection_creation_rate", 1.0))),
     "quota: ip with bytes": _quotas(_quota([("ip", "10.0.0.1")], ("producer_byte_rate", 1.0))),
+    "quota: ip of a user": _quotas(
+        _quota([*USER, ("ip", "10.0.0.1")], ("connection_creation_rate", 5.0))
+    ),
+    "quota: bad ip": _quotas(_quota([("ip", "not an ip")], ("connection_creation_rate", 5.0))),
     "quota: empty ip": _quotas(_quota([("ip", "")], ("connection_creation_rate", 1.0))),
     "quota: fractional connections": _quotas(
         _quota([("ip", "10.0.0.1")], ("connection_creation_rate", 1.5))
@@ -350,6 +385,13 @@ QUOTAS: Final[Mapping[str, Call]] = {
     "quotas: none": _find(("user", 0, "raw-nobody")),
     "quotas: strict": _find(("user", 0, "raw-nobody"), ("client-id", 0, "x"), strict=True),
     "quotas: default with a name": _find(("user", 1, "a")),
+    "quotas: any with a name": _find(("user", 2, "a")),
+    "quotas: exactly null": _find(("user", 0, None)),
+    "quotas: match 9": _find(("user", 9, "a")),
+    "quotas: of a group": _find(("group", 0, "x")),
+    "quotas: of no type": _find(("", 0, "x")),
+    "quotas: type twice": _find(("user", 0, "a"), ("user", 0, "b")),
+    "quotas: user and ip": _find(("user", 0, "a"), ("ip", 0, "10.0.0.1")),
     "quotas: negative match": _find(("user", -1, "a")),
 }
 

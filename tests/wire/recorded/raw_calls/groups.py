@@ -53,6 +53,7 @@ COMMIT: Final[Mapping[str, Call]] = {
     "commit: same partition in two": _commit(_of(TOPIC, 0), _of(TOPIC, 0)),
     "commit: nothing": _commit(),
     "commit: no partitions": _commit(_of(TOPIC)),
+    "commit: no partitions of a missing topic": _commit(_of(TOPIC), _of(MISSING)),
     "commit: negative offset": _commit(_of(TOPIC, 0, offset=-5)),
     "commit: null metadata": _commit(_of(TOPIC, 0, metadata=None)),
     "commit: long metadata": _commit(_of(TOPIC, 0, metadata="m" * 4097)),
@@ -74,6 +75,7 @@ COMMIT: Final[Mapping[str, Call]] = {
     ),
     "commit: ids": _commit(_of_id(ID, 0), versions=_IDS),
     "commit: unknown ids": _commit(_of_id(NO_ID, 0), _of_id(ID, 9), versions=_IDS),
+    "commit: ids, some missing": _commit(_of_id(ID, 0, 9), _of_id(NO_ID, 0), versions=_IDS),
     "commit: id twice": _commit(_of_id(ID, 0), _of_id(ID, 1), versions=_IDS),
     "commit: no id": _commit({"partitions": _committed(0)}, versions=_IDS),
 }
@@ -329,6 +331,19 @@ ADMIN: Final[Mapping[str, Call]] = {
     "offsets deleted: nothing": call(ApiKey.OFFSET_DELETE, group_id=GROUP, topics=[]),
     "offsets deleted: no partitions": call(
         ApiKey.OFFSET_DELETE, group_id=GROUP, topics=[{"name": TOPIC, "partitions": []}]
+    ),
+    "offsets deleted: no partitions of a missing topic": call(
+        ApiKey.OFFSET_DELETE,
+        group_id=GROUP,
+        topics=[{"name": TOPIC, "partitions": []}, {"name": MISSING, "partitions": []}],
+    ),
+    "offsets deleted: some missing": call(
+        ApiKey.OFFSET_DELETE,
+        group_id=GROUP,
+        topics=[
+            {"name": TOPIC, "partitions": [{"partition_index": 0}, {"partition_index": 9}]},
+            {"name": MISSING, "partitions": [{"partition_index": 0}]},
+        ],
     ),
     "offsets deleted: twice": call(
         ApiKey.OFFSET_DELETE,

@@ -8,7 +8,19 @@ from tests.wire.one_partition import batch
 from tests.wire.plain_messages import Plain
 from tests.wire.recorded.raw_calls.table import ID, LONG, MISSING, NO_ID, TOPIC, Call, call
 
-RECORDS: Final = batch(b"a", timestamp=1_700_000_000_000)
+TIME: Final = 1_700_000_000_000
+RECORDS: Final = batch(b"a", timestamp=TIME)
+TWO_RECORDS: Final = batch(b"a", b"b", timestamp=TIME)
+IN_A_TRANSACTION: Final = batch(
+    b"x",
+    timestamp=TIME,
+    producer_id=12345,
+    producer_epoch=0,
+    base_sequence=0,
+    transactional=True,
+)
+TOO_SHORT: Final = IN_A_TRANSACTION[:8] + b"\1" + IN_A_TRANSACTION[9:]
+"""It says that it is 16 megabytes long."""
 
 
 def _produce(versions: range, *topics: Plain, acks: int = -1) -> Call:
@@ -32,11 +44,28 @@ PRODUCE: Final[Mapping[str, Call]] = {
     "produce: nameless topic": _produce(_NAMED, _by_name("", _written(0))),
     "produce: long name": _produce(_NAMED, _by_name(LONG, _written(0))),
     "produce: empty records": _produce(_NAMED, _by_name(TOPIC, _written(0, b""))),
+    "produce: no head": _produce(_NAMED, _by_name(TOPIC, _written(0), _written(1, b"x" * 20))),
+    "produce: cut": _produce(_NAMED, _by_name(TOPIC, _written(0, TWO_RECORDS[:-3]))),
+    "produce: cut in its head": _produce(_NAMED, _by_name(TOPIC, _written(0, TWO_RECORDS[:-50]))),
+    "produce: no partitions": _produce(_NAMED, _by_name(TOPIC)),
+    "produce: missing partition, acks 2": _produce(_NAMED, _by_name(TOPIC, _written(9)), acks=2),
+    "produce: missing partition, no records": _produce(_NAMED, _by_name(TOPIC, _written(9, b""))),
+    "produce: missing partition, nobody's transaction": _produce(
+        _NAMED, _by_name(TOPIC, _written(9, IN_A_TRANSACTION))
+    ),
+    "produce: missing partition, incomplete": _produce(
+        _NAMED, _by_name(TOPIC, _written(9, TOO_SHORT))
+    ),
     "produce: acks 2": _produce(_NAMED, _by_name(TOPIC, _written(0)), acks=2),
     "produce: nothing": _produce(_NAMED),
     "produce: to offsets": _produce(_NAMED, _by_name("__consumer_offsets", _written(0))),
     "produce: two batches": _produce(_NAMED, _by_name(TOPIC, _written(1, RECORDS + RECORDS))),
     "produce: unknown id": _produce(_IDS, {"topic_id": NO_ID, "partition_data": [_written(0)]}),
+    "produce: unknown id twice": _produce(
+        _IDS,
+        {"topic_id": NO_ID, "partition_data": [_written(0), _written(0)]},
+        {"topic_id": NO_ID, "partition_data": [_written(0)]},
+    ),
     "produce: id, missing partition": _produce(
         _IDS, {"topic_id": ID, "partition_data": [_written(9)]}
     ),

@@ -21,6 +21,9 @@ METADATA: Final[Mapping[str, Call]] = {
     "metadata: operations": _metadata(
         {"name": TOPIC}, {"name": MISSING}, include_topic_authorized_operations=True
     ),
+    "metadata: operations of bad names": _metadata(
+        {"name": "a b"}, {"name": ""}, include_topic_authorized_operations=True
+    ),
     "metadata: cluster operations": _metadata(include_cluster_authorized_operations=True),
     "metadata: missing": _metadata({"name": MISSING}),
     "metadata: bad names": _metadata({"name": ""}, {"name": "a b"}, {"name": "."}),
@@ -115,6 +118,7 @@ CREATE: Final[Mapping[str, Call]] = {
     "create: two": _create(_new("raw-a"), _new("raw-b", partitions=2)),
     "create: partitions -2": _create(_new(partitions=-2)),
     "create: partitions 0": _create(_new(partitions=0)),
+    "create: neither partitions nor replicas": _create(_new(partitions=0, replication=0)),
     "create: replication 0": _create(_new(replication=0)),
     "create: replication -2": _create(_new(replication=-2)),
     "create: replication 2": _create(_new(replication=2)),
@@ -123,6 +127,7 @@ CREATE: Final[Mapping[str, Call]] = {
     "create: collides": _create(_new("raw_orders.x"), _new("raw.orders_x")),
     "create: internal": _create(_new("__consumer_offsets"), _new("__cluster_metadata")),
     "create: bad names": _create(_new(""), _new("."), _new(".."), _new("a b"), _new(LONG)),
+    "create: more bad names": _create(_new("a/b"), _new("a:b"), _new("ä")),
     "create: longest name": _create(_new("y" * 249)),
     "create: twice": _create(_new(), _new(partitions=2)),
     "create: nothing": _create(),
@@ -144,7 +149,15 @@ CREATE: Final[Mapping[str, Call]] = {
     "create: empty config": _create(_new(config={"retention.ms": ""})),
     "create: nameless config": _create(_new(config={"": "1"})),
     "create: long config": _create(_new(config={"x" * 300: "1"})),
+    "create: 10,000 partitions": _create(_new(partitions=10_000)),
     "create: 10,001 partitions": _create(_new(partitions=10_001)),
+    "create: 2,147,483,647 partitions": _create(_new(partitions=2**31 - 1)),
+    "create: 10,001 partitions and fewer than none": _create(
+        _new("raw-a", partitions=-5), _new("raw-b", partitions=10_001)
+    ),
+    "create: 10,001 partitions placed on an unknown broker": _create(
+        _placed(*((index, [77]) for index in range(10_001))), versions=range(7, 8)
+    ),
     "create: 10,001 partitions together": _create(
         _new("raw-a", partitions=5_000), _new("raw-b", partitions=5_001)
     ),
@@ -277,8 +290,8 @@ GROW: Final[Mapping[str, Call]] = {
 }
 
 
-def _elect(*topics: Plain, kind: int = 0, everything: bool = False) -> Call:
-    asked = None if everything else list(topics)
+def _elect(*topics: Plain, kind: int = 0) -> Call:
+    asked = list(topics)
     return call(ApiKey.ELECT_LEADERS, election_type=kind, topic_partitions=asked, timeout_ms=10_000)
 
 
@@ -291,6 +304,13 @@ ELECT: Final[Mapping[str, Call]] = {
     "elect: unclean": _elect(_parts(TOPIC, 0), kind=1),
     "elect: kind 9": _elect(_parts(TOPIC, 0), kind=9),
     "elect: kind -1": _elect(_parts(TOPIC, 0), kind=-1),
+    "elect: everything, kind 9": call(
+        ApiKey.ELECT_LEADERS,
+        range(1, 3),
+        election_type=9,
+        topic_partitions=None,
+        timeout_ms=10_000,
+    ),
     "elect: missing": _elect(_parts(TOPIC, 9, -1), _parts(MISSING, 0), _parts("", 0)),
     "elect: twice": _elect(_parts(TOPIC, 0, 0)),
     "elect: topic twice": _elect(_parts(TOPIC, 0), _parts(TOPIC, 1)),

@@ -18,6 +18,7 @@ def _init(**more: Plain) -> Call:
 
 INIT: Final[Mapping[str, Call]] = {
     "init: nameless": _init(transactional_id=""),
+    "init: nameless, long timeout": _init(transactional_id="", transaction_timeout_ms=1 << 30),
     "init: no timeout": _init(transaction_timeout_ms=0),
     "init: negative timeout": _init(transaction_timeout_ms=-1),
     "init: long timeout": _init(transaction_timeout_ms=900_001),
@@ -66,6 +67,7 @@ ADD: Final[Mapping[str, Call]] = {
     "add: twice": _add((TOPIC, [0, 0]), (TOPIC, [0])),
     "add: no partitions": _add((TOPIC, []), (TOPIC, [0])),
     "add: internal": _add(("__consumer_offsets", [0])),
+    "add: internal and others": _add(("__consumer_offsets", [0]), (TOPIC, [0, 9])),
     "add: batch": call(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         range(4, 6),
@@ -80,6 +82,16 @@ ADD: Final[Mapping[str, Call]] = {
         ApiKey.ADD_PARTITIONS_TO_TXN,
         range(4, 6),
         transactions=[_txn(TXN, (TOPIC, [0, 0]), (TOPIC, [1]), verify_only=True)],
+    ),
+    "add: verify twice in two": call(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        range(4, 6),
+        transactions=[_txn(TXN, (TOPIC, [0, 0]), (TOPIC, [0]), verify_only=True)],
+    ),
+    "add: verify nothing": call(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        range(4, 6),
+        transactions=[_txn(TXN, (TOPIC, []), verify_only=True)],
     ),
     "add offsets: unknown": call(
         ApiKey.ADD_OFFSETS_TO_TXN,
@@ -146,6 +158,8 @@ def _marker(
 
 WRITE: Final[Mapping[str, Call]] = {
     "txn offsets: missing": _offsets(_of(TOPIC, 9), _of(MISSING, 0)),
+    "txn offsets: some missing": _offsets(_of(TOPIC, 0, 9), _of(MISSING, 0, 9)),
+    "txn offsets: topic twice": _offsets(_of(TOPIC, 0), _of(TOPIC, 0)),
     "txn offsets: nameless group": _offsets(_of(TOPIC, 0), group=""),
     "txn offsets: nothing": _offsets(),
     "txn offsets: member": _offsets(
