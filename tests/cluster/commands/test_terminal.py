@@ -92,7 +92,7 @@ def test_groups_are_listed_with_their_lag(
     consumer = make_consumer(kafka, "readers", **PATIENT, **{"client.id": "shop"})
     consumer.subscribe(["prices"])
     consumer.commit(message=present(consumer.poll(30)), asynchronous=False)
-    kafka.await_group_stable("readers")
+    kafka.group("readers").await_stable()
     assert ask(kafka, "groups") == 0
     assert ["readers", "Stable", "1", "1"] in [
         line.split() for line in capsys.readouterr().out.splitlines()

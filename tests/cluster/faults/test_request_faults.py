@@ -104,7 +104,7 @@ def test_a_late_marker_whose_connection_broke_ends_no_later_transaction(
     producer.produce("orders", "committed", partition=0)
     producer.commit_transaction(20)
     fault.await_hits()
-    coordinator = kafka.broker(kafka.coordinator_of(transactional_id="payments"))
+    coordinator = kafka.broker(kafka.transaction_coordinator("payments"))
     coordinator.pause()  # its connection with the marker breaks, and it sends another
     coordinator.resume()
     assert [record.text for record in topic.wait_for(1)] == ["committed"]

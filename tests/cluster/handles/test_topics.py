@@ -158,8 +158,8 @@ def test_a_produce_that_waits_is_answered_when_its_topic_is_deleted(
     topic_id = kafka.broker(1)._lifecycle.require_broker().metadata.snapshot.topic_ids[name]
     leader = kafka.existing_topic(name).leader()
     everyone = {handle.id for handle in kafka.brokers}
-    side = {leader, present(kafka.controller)}
-    kafka.partition(side, everyone - side, zookeeper=everyone)
+    side = {leader, present(kafka.brokers.controller)}
+    kafka.brokers.partition(side, everyone - side, zookeeper=everyone)
     waits = note_waiting(kafka.broker(leader), monkeypatch)
     with ThreadPoolExecutor(2) as threads:
         answer = threads.submit(produce_by_id, kafka.broker(leader), topic_id)

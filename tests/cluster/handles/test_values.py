@@ -31,8 +31,8 @@ def test_groups_and_their_lag_are_values(kafka: EmbeddedKafka) -> None:
     assert (member.client_id, member.partitions) == ("shop", (first, second))
     assert stable.committed == {first: offset + 1}
     assert stable.lag == {first: 2 - offset}
-    assert stable.total_lag == sum(kafka.lag("readers").values())
-    assert kafka.lag("readers", "orders") == {first: 2 - offset, second: 1}
+    assert stable.total_lag == sum(kafka.group("readers").lag().values())
+    assert kafka.group("readers").lag("orders") == {first: 2 - offset, second: 1}
     assert [group.group for group in kafka.groups()] == ["readers"]
     with pytest.raises(InvalidArgument, match="there is no topic 'prices'"):
         kafka.group("readers").lag("prices")

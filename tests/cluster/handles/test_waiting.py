@@ -38,7 +38,7 @@ def test_a_leader_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_controller_that_is_dead_does_not_count(kafka: EmbeddedKafka) -> None:
-    dead = present(kafka.controller)
+    dead = present(kafka.brokers.controller)
     kafka.broker(dead).kill()
     assert kafka.brokers.await_controller() != dead
 

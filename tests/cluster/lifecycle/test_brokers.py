@@ -94,7 +94,7 @@ def test_a_broker_comes_back_on_its_port_with_its_records(verb: str) -> None:
             _ = kafka.bootstrap_servers
         kafka.broker(1).start()
         assert kafka.bootstrap_servers == address
-        kafka.await_leader("orders", 1)
+        topic.await_leader(1)
         assert sorted(int(present(m.text)) for m in topic.read()) == list(range(100))
         assert topic.send("more").offset >= 0
 

@@ -75,7 +75,7 @@ def test_who_asks_for_an_election_finds_its_leader_next(
 
 
 def test_an_election_that_its_broker_does_not_hear_of_times_out(kafka: EmbeddedKafka) -> None:
-    asked = kafka.broker(present(kafka.controller))
+    asked = kafka.broker(present(kafka.brokers.controller))
     client = connect(asked)
     with kafka.faults.disconnect("UPDATE_METADATA", broker=asked.id, topic="orders", times=None):
         assert elect(client, timeout_ms=50) == ErrorCode.REQUEST_TIMED_OUT

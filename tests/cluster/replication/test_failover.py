@@ -58,7 +58,7 @@ def test_killing_the_controller_moves_it_and_loses_nothing(kafka: EmbeddedKafka)
     kafka.topic("orders", partitions=3, replication=3)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(50)
-        first = present(kafka.controller)
+        first = present(kafka.brokers.controller)
         kafka.broker(first).kill()
         second = kafka.brokers.await_controller()
         assert second != first
@@ -94,8 +94,8 @@ def test_a_controlled_stop_moves_leaders_before_connections_die(kafka: EmbeddedK
 
 
 def test_a_stopped_controller_hands_over_too(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", partitions=3, replication=3)
-    first = present(kafka.controller)
+    orders = kafka.topic("orders", partitions=3, replication=3)
+    first = present(kafka.brokers.controller)
     with sending(kafka, "orders", partitions=3) as sender:
         sender.await_acks(10)
         kafka.broker(first).stop()
@@ -145,8 +145,8 @@ def test_a_resumed_leader_refuses_what_it_can_no_longer_replicate(kafka: Embedde
 
 
 def test_a_short_pause_goes_unnoticed(kafka: EmbeddedKafka) -> None:
-    kafka.topic("orders", replication=3)
-    before = kafka.describe_partition("orders")
+    orders = kafka.topic("orders", replication=3)
+    before = orders.partition()
     kafka.broker(present(before.leader)).pause()
     kafka.broker(present(before.leader)).resume()
     assert send(make_producer(kafka), "orders", "x")[0] is None
@@ -155,7 +155,7 @@ def test_a_short_pause_goes_unnoticed(kafka: EmbeddedKafka) -> None:
 
 def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(kafka: EmbeddedKafka) -> None:
     kafka.topic("orders", partitions=3, replication=3)
-    first = present(kafka.controller)
+    first = present(kafka.brokers.controller)
     kafka.broker(first).pause()
     second = kafka.brokers.await_controller()
     assert second != first

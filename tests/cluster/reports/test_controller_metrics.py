@@ -37,7 +37,7 @@ def awaited(kafka: EmbeddedKafka, holds: Callable[[Metrics], bool]) -> Metrics:
 def test_the_creation_of_a_topic_is_timed_and_so_are_its_requests(kafka: EmbeddedKafka) -> None:
     before = kafka.metrics()
     kafka.topic("orders", replication=3)
-    other = 1 + present(kafka.controller) % 3
+    other = 1 + present(kafka.brokers.controller) % 3
 
     def grown(after: Metrics, name: str, **labels: object) -> float:
         labels = {"broker": kafka.brokers.controller, **labels}
@@ -61,7 +61,7 @@ def test_the_creation_of_a_topic_is_timed_and_so_are_its_requests(kafka: Embedde
 def test_a_deletion_that_waits_for_a_broker_is_counted(kafka: EmbeddedKafka) -> None:
     assert kafka.brokers.controller is not None
     kafka.topic("doomed", partitions=2, replication=3)
-    silent = 1 + present(kafka.controller) % 3
+    silent = 1 + present(kafka.brokers.controller) % 3
     request = DeleteTopicsRequest(topics=[], topic_names=["doomed"], timeout_ms=60_000)
     with closing(connect(kafka, kafka.brokers.controller)) as raw:
         with kafka.faults.stall_link(kafka.brokers.controller, silent):
@@ -84,7 +84,7 @@ def test_a_deletion_that_waits_for_a_broker_is_counted(kafka: EmbeddedKafka) -> 
 
 def test_metrics_are_there_while_a_controller_does_not_reach_zookeeper() -> None:
     with EmbeddedKafka(brokers=2) as kafka:
-        lost = present(kafka.controller)
+        lost = present(kafka.brokers.controller)
         kafka.broker(lost).pause()
         assert kafka.metrics().total("ActiveBrokerCount") == 2
         awaited(kafka, lambda now: now.total("ActiveControllerCount", broker=3 - lost) == 1)

@@ -56,7 +56,7 @@ def test_a_failover_shows_who_leads_and_who_decided(kafka: EmbeddedKafka) -> Non
     assert moves([lost, found]) == [(ONLINE, OFFLINE), (OFFLINE, ONLINE)]
     assert (lost.leader, found.leader) == (leader, successor)
     assert found.leader_epoch == present(lost.leader_epoch) + 1
-    assert found.controller == kafka.controller
+    assert found.controller == kafka.brokers.controller
     assert f"orders-0 {OFFLINE} -> {ONLINE}, leader {successor}" in str(found)
 
 

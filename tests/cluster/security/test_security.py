@@ -312,7 +312,7 @@ def test_brokers_share_what_they_make_of_unknown_users_and_clients_cannot_reckon
             brokers = [one.require_broker() for one in kafka._require_brokers().all()]
             (secret,) = {present(one.authentication)._credentials.decoy_secret for one in brokers}
             secrets.add(secret)
-            passwords.add(present(kafka._prepared).password)
+            passwords.add(present(kafka._reach.prepared).password)
     assert len(secrets) == len(passwords) == 2
 
 
