@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from embedkafka import ConfigError, cli
+from embedkafka.cli import checkups
 from embedkafka.spark.warm.home import TEMPORARY, ask, connect, find_kept
 from embedkafka.spark.warm.lease import Lease, take_lease
 from embedkafka.spark.warm.messages import PROTOCOL
 from embedkafka.spark.warm.wish import wants_warm
-from embedkafka.terminal import doctor
 from pytest_embedkafka.options import read_options
 from pytest_embedkafka.sessions import describe_spark
 from tests.doubles import spark_jvm
@@ -290,7 +290,7 @@ def test_the_command_lists_and_stops(
         rf"JVM {first.jvm}, .* old, 1 session, free, ends in .* if nothing uses it", free
     )
     assert f"JVM {second.jvm}, " in used
-    assert len(list(doctor._warm_jvms({}))) == 2
+    assert len(list(checkups._warm_jvms({}))) == 2
 
     assert cli.main(["spark-jvm", "stop"]) == 0
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(

@@ -78,7 +78,7 @@ WITH_PATHS = {
     "runtime/properties.py",  # reads the user's settings
 }
 
-USERS_SIDE = ("cli.py", "explore/", "page/", "spark/", "terminal/")
+USERS_SIDE = ("cli/", "explore/", "page/", "spark/")
 """The shell around the library, which has no cluster to provide a clock or files."""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka.cli import _parse
+from embedkafka.cli.entry import parse
 from tests.tidy import snippets
 from tests.tidy.pages.generated import GENERATED
 from tests.tidy.snippets import Block
@@ -88,7 +88,7 @@ def test_a_command_can_be_run(block: Block, command: str) -> None:
             targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
             assert {word for word in arguments if "=" not in word} <= targets
         case ["embedkafka", *arguments]:
-            _parse([word for word in arguments if word != "&"])
+            parse([word for word in arguments if word != "&"])
         case ["pytest", *arguments] | ["python", "-m", "pytest", *arguments]:
             options = {word.partition("=")[0] for word in arguments if word.startswith("-")}
             assert options <= pytest_words()

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedkafka import EmbeddedKafka, cli
+from embedkafka.cli.entry import command_line
 
 pytestmark = pytest.mark.timeout(120)  # nothing here waits: a command that hangs is a fault
 
@@ -57,7 +58,7 @@ UNCHECKED = {
 
 
 def subcommands() -> dict[str, argparse.ArgumentParser]:
-    (action,) = (a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
+    (action,) = (a for a in command_line()._actions if isinstance(a, argparse._SubParsersAction))
     return {name: parser for name, parser in action.choices.items() if name not in UNCHECKED}
 
 
@@ -87,10 +88,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: EmbeddedKafka) 
     monkeypatch.chdir(directory)
     monkeypatch.setenv("EMBEDKAFKA_BOOTSTRAP", kafka.bootstrap_servers)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n")))
-    monkeypatch.setattr("embedkafka.cli._await_end", lambda signals, *, stay: None)
+    monkeypatch.setattr("embedkafka.cli.endings.await_end", lambda signals, *, stay: None)
     interrupted = SimpleNamespace(wait=lambda: signal.raise_signal(signal.SIGINT))
     waiting = SimpleNamespace(Event=lambda: interrupted)
-    monkeypatch.setattr("embedkafka.terminal.commands.threading", waiting)
+    monkeypatch.setattr("embedkafka.cli.ui.threading", waiting)
     return directory
 
 

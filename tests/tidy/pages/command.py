@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping
 
-from embedkafka.cli import _parser
+from embedkafka.cli.entry import command_line
 from tests.tidy.pages.tables import table
 
 HEAD = """# The embedkafka command
@@ -63,7 +63,7 @@ modules, credentials of SCRAM to the store.
 
 
 def render() -> str:
-    subparsers = _subparsers(_parser())
+    subparsers = _subparsers(command_line())
     summary = "".join(
         f"| [`{name}`](#embedkafka-{name}) | {_help(name)} |\n" for name in subparsers
     )
@@ -83,7 +83,7 @@ def _subparsers_action(
 
 
 def _help(name: str) -> str:
-    (choice,) = (a for a in _subparsers_action(_parser())._choices_actions if a.dest == name)
+    (choice,) = (a for a in _subparsers_action(command_line())._choices_actions if a.dest == name)
     return choice.help or ""
 
 

@@ -16,12 +16,14 @@ import pytest
 
 import embedkafka
 from embedkafka import cli
+from embedkafka.cli import endings
+from embedkafka.cli.entry import command_line, in_options
 from embedkafka.cluster import broker_process, embedded
 from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
 from tests.presence import present
 
-(ACTION,) = (a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
+(ACTION,) = (a for a in command_line()._actions if isinstance(a, argparse._SubParsersAction))
 SUBPARSERS: list[argparse.ArgumentParser] = list(ACTION.choices.values())
 
 
@@ -121,7 +123,7 @@ def test_broker_passes_every_option_to_its_process(
         listeners = advertised = {"PLAINTEXT": "127.0.0.1:9"}
 
     monkeypatch.setattr(broker_process, "BrokerProcess", Lone)
-    monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
+    monkeypatch.setattr(endings, "await_end", lambda signals, stay: None)
     options = ["--zookeeper", "localhost:2181/here", "--id", "7"]
     options += ["--host", "127.0.0.2", "--port", "9", "--advertise", "proxy"]
     options += ["--config", "num.partitions=2", "--data-dir", str(tmp_path)]
@@ -202,11 +204,6 @@ def test_all_that_is_wrong_is_said_at_once_and_in_words_of_the_command(
     ] * 10, lines
 
 
-def test_every_option_that_is_named_for_an_argument_exists() -> None:
-    flags = {flag for parser in SUBPARSERS for flag in parser._option_string_actions}
-    assert set(cli._OPTIONS.values()) <= flags
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -218,7 +215,7 @@ def test_every_option_that_is_named_for_an_argument_exists() -> None:
     ],
 )
 def test_messages_name_options_and_not_arguments(text: str, said: str) -> None:
-    assert said in cli._in_options(text)
+    assert said in in_options(text)
 
 
 def test_up_serves_metrics_and_tells_the_command_where(
@@ -399,7 +396,7 @@ def test_dump_log_ends_in_silence_when_its_reader_has_seen_enough(tmp_path: Path
 def test_serve_prints_where_the_files_of_a_secured_cluster_are(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
+    monkeypatch.setattr(endings, "await_end", lambda signals, stay: None)
     options = ["--security", "sasl_ssl", "--user", "alice:a:secret", "--user", "job:j-secret"]
     options += ["--mechanism", "plain", "--mechanism", "scram-sha-256", "--anonymous"]
     assert cli.main(["serve", *options]) == 0
@@ -419,7 +416,7 @@ def test_serve_prints_where_the_files_of_a_secured_cluster_are(
 
 
 def test_passwords_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_await_end", lambda signals, stay: None)
+    monkeypatch.setattr(endings, "await_end", lambda signals, stay: None)
     users = tmp_path / "users"
     users.write_text("alice=a:secret\njob=j-secret\n")
     assert cli.main(["serve", "--security", "sasl_ssl", "--users-file", str(users)]) == 0

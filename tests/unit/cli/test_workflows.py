@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka import cli
+from embedkafka.cli import spark_jars, up
+from embedkafka.cli.entry import parse
 
 WORKFLOWS = Path(__file__).parents[3] / "ci" / "github-actions"
 COMMANDS = [
@@ -22,5 +23,5 @@ def test_there_are_commands_to_check() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_in_a_workflow_is_understood(command: str) -> None:
-    parsed = cli._parse(shlex.split(command))
-    assert parsed.run is (cli._up if parsed.command else cli._spark_jars)
+    parsed = parse(shlex.split(command))
+    assert parsed.run is (up.run if parsed.command else spark_jars.run)

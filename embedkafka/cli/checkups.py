@@ -1,4 +1,4 @@
-"""`embedkafka doctor`: what this machine has for Kafka and Spark tests, and what to do about it.
+"""The checks of `embedkafka doctor`: what this machine has, and what to do about it.
 
 Each check looks and changes nothing: it downloads no jar and starts no Spark.
 Owner: none.

@@ -1,0 +1,3 @@
+"""The `embedkafka` command; `python -m embedkafka.cli` is the same."""
+
+from embedkafka.cli.entry import main as main
