@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from embedkafka.cluster.embedded import EmbeddedKafka as EmbeddedKafka
     from embedkafka.cluster.handles.brokers import BrokerHandle as BrokerHandle
     from embedkafka.cluster.handles.brokers import BrokerHandles as BrokerHandles
-    from embedkafka.cluster.handles.group import Group as Group
+    from embedkafka.cluster.handles.group import GroupHandle as GroupHandle
     from embedkafka.cluster.handles.topic import Topic as Topic
     from embedkafka.cluster.lifecycle.lifecycle import BrokerState as BrokerState
     from embedkafka.cluster.owned.brokers import OwnedBroker as OwnedBroker
     from embedkafka.cluster.owned.brokers import OwnedBrokers as OwnedBrokers
-    from embedkafka.cluster.owned.handles import OwnedGroup as OwnedGroup
-    from embedkafka.cluster.owned.handles import OwnedTopic as OwnedTopic
+    from embedkafka.cluster.owned.groups import OwnedGroup as OwnedGroup
+    from embedkafka.cluster.owned.topics import OwnedTopic as OwnedTopic
     from embedkafka.cluster.reports.followers import FollowerStatus as FollowerStatus
     from embedkafka.cluster.reports.metrics import Metric as Metric
     from embedkafka.cluster.reports.metrics import Metrics as Metrics
@@ -103,7 +103,7 @@ _HOMES = {
     "Faults": "faults.injection",
     "FollowerStatus": "cluster.reports.followers",
     "Frozen": "runtime.clock",
-    "Group": "cluster.handles.group",
+    "GroupHandle": "cluster.handles.group",
     "GroupMember": "cluster.clients.group_status",
     "GroupStatus": "cluster.clients.group_status",
     "InvalidArgument": "runtime.failures",
@@ -115,8 +115,8 @@ _HOMES = {
     "Message": "cluster.clients.message",
     "OwnedBroker": "cluster.owned.brokers",
     "OwnedBrokers": "cluster.owned.brokers",
-    "OwnedGroup": "cluster.owned.handles",
-    "OwnedTopic": "cluster.owned.handles",
+    "OwnedGroup": "cluster.owned.groups",
+    "OwnedTopic": "cluster.owned.topics",
     "PageServer": "page.server",
     "PartitionStatus": "cluster.cluster_state",
     "PatternType": "security.acl.acls",

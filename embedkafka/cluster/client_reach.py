@@ -1,4 +1,4 @@
-"""`handles.reach.Reach` of any cluster: through clients, for one that is not embedded.
+"""`handles.reach.ClusterReach` of any cluster: through clients, for one that is not embedded.
 
 Owner: the caller's thread.
 """
@@ -19,7 +19,7 @@ from embedkafka.spark.client_settings import ClientSettings
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_waits import ClientWaits
-    from embedkafka.cluster.handles.reach import State, TopicAdmin
+    from embedkafka.cluster.handles.reach import State, TopicRequests
     from embedkafka.cluster.waiting import Probe
 
 
@@ -46,7 +46,7 @@ class ClientReach:
         return self.polled
 
     @property
-    def admin(self) -> "TopicAdmin":
+    def admin(self) -> "TopicRequests":
         return ClientAdmin(self.client)
 
     @cached_property

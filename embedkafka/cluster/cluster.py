@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from embedkafka.cluster.clients.decoding import Decoder, require_decoder
 from embedkafka.cluster.config import require_topic_name
-from embedkafka.cluster.handles.brokers import BrokerHandle, BrokerHandles
 from embedkafka.cluster.waiting import PATIENCE_S
 from embedkafka.runtime.arguments import require_int, require_number, require_text, shown
 from embedkafka.runtime.failures import InvalidArgument
@@ -22,8 +21,9 @@ from embedkafka.runtime.temporary import replace_private
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.group_status import GroupStatus
-    from embedkafka.cluster.handles.group import Group
-    from embedkafka.cluster.handles.reach import Reach
+    from embedkafka.cluster.handles.brokers import BrokerHandle, BrokerHandles
+    from embedkafka.cluster.handles.group import GroupHandle
+    from embedkafka.cluster.handles.reach import ClusterReach
     from embedkafka.cluster.handles.topic import Topic
 
 T = TypeVar("T", covariant=True)
@@ -57,7 +57,7 @@ class Cluster:
     with the reason.
     """
 
-    def __init__(self, reach: "Reach") -> None:
+    def __init__(self, reach: "ClusterReach") -> None:
         self._reach = reach
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ class Cluster:
 
     # -- brokers
 
-    def broker(self, broker_id: int) -> BrokerHandle:
+    def broker(self, broker_id: int) -> "BrokerHandle":
         """A broker, running or not.
 
         Args:
@@ -193,8 +193,10 @@ class Cluster:
         return found
 
     @property
-    def brokers(self) -> BrokerHandles[BrokerHandle]:
+    def brokers(self) -> "BrokerHandles[BrokerHandle]":
         """All brokers by id, running or not, and their controller."""
+        from embedkafka.cluster.handles.brokers import BrokerHandles  # on first use
+
         return BrokerHandles(self._reach, self._reach.brokers)
 
     def await_no_under_replicated(self, *, timeout_s: float = PATIENCE_S) -> None:
@@ -211,7 +213,7 @@ class Cluster:
 
     # -- groups and transactions
 
-    def group(self, name: str) -> "Group":
+    def group(self, name: str) -> "GroupHandle":
         """The handle of a consumer group, which need not exist.
 
             kafka.group("billing").await_lag(0)
@@ -219,9 +221,8 @@ class Cluster:
         Args:
             name: the group's id.
         """
-        from embedkafka.cluster.handles.group import Group  # on first use
 
-        return Group(name, self._reach)
+        return GroupHandle(name, self._reach)
 
     def groups(self) -> "list[GroupStatus]":
         """All consumer groups with their members, committed offsets and lag, by name."""

@@ -27,7 +27,6 @@ from embedkafka.cluster.config import (
     placement_of,
 )
 from embedkafka.cluster.embedded_reach import EmbeddedReach
-from embedkafka.cluster.owned.brokers import OwnedBroker, OwnedBrokers
 from embedkafka.cluster.request_log import Mark, SeenRequest
 from embedkafka.cluster.resources import ClusterResources
 from embedkafka.runtime.arguments import (
@@ -53,7 +52,9 @@ if TYPE_CHECKING:
     from embedkafka.cluster.access.acls import Acls
     from embedkafka.cluster.access.logins import Logins
     from embedkafka.cluster.access.security import PreparedSecurity, Security
-    from embedkafka.cluster.owned.handles import OwnedGroup, OwnedTopic
+    from embedkafka.cluster.owned.brokers import OwnedBroker, OwnedBrokers
+    from embedkafka.cluster.owned.groups import OwnedGroup
+    from embedkafka.cluster.owned.topics import OwnedTopic
     from embedkafka.cluster.reports.metrics import Metrics
     from embedkafka.cluster.reports.waits import WaitingRequest
     from embedkafka.cluster.restoring.isolation import Isolation
@@ -587,7 +588,7 @@ class EmbeddedKafka(Cluster):
 
     # -- brokers
 
-    def broker(self, broker_id: int) -> OwnedBroker:
+    def broker(self, broker_id: int) -> "OwnedBroker":
         """A broker, running or not, to stop, kill, pause and start it.
 
         Args:
@@ -596,12 +597,16 @@ class EmbeddedKafka(Cluster):
         Raises:
             InvalidArgument: there is no broker with this id.
         """
+        from embedkafka.cluster.owned.brokers import OwnedBroker  # on first use
+
         brokers = self._require_brokers()
         return OwnedBroker(brokers.require(broker_id), brokers, self._reach)
 
     @property
-    def brokers(self) -> OwnedBrokers:
+    def brokers(self) -> "OwnedBrokers":
         """All brokers by id, running or not; more can be added, and cut off from each other."""
+        from embedkafka.cluster.owned.brokers import OwnedBrokers  # on first use
+
         return OwnedBrokers(self._require_brokers(), self._reach)
 
     @property
@@ -768,15 +773,16 @@ class EmbeddedKafka(Cluster):
         Args:
             name: the group's id.
         """
-        from embedkafka.cluster.owned.handles import OwnedGroup  # loads clients, on first use
+        from embedkafka.cluster.owned.groups import OwnedGroup  # loads clients, on first use
 
         return OwnedGroup(name, self._reach)
 
     # -- internals
 
     def _topic(self, name: str) -> "OwnedTopic":
-        from embedkafka.cluster.owned.handles import OwnedTopic  # loads clients, on first use
+        from embedkafka.cluster.owned.topics import OwnedTopic  # loads clients, on first use
 
+        self._reach.make_clients()
         return OwnedTopic(name, self._reach)
 
     def _find_topic(self, name: str, decode: Decoder | None, timeout_s: float) -> str:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedkafka.cluster.admin import Admin
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients.decoding import Decoders
 from embedkafka.cluster.cluster_state import ClusterState
-from embedkafka.cluster.owned.brokers import OwnedBroker
 from embedkafka.cluster.resources import NOT_RUNNING, ClusterResources
 from embedkafka.cluster.waiting import PATIENCE_S, Probe
 from embedkafka.runtime.arguments import require_number, require_text
@@ -25,9 +23,11 @@ if TYPE_CHECKING:
     from random import Random
 
     from embedkafka.cluster.access.security import PreparedSecurity
+    from embedkafka.cluster.admin import Admin
     from embedkafka.cluster.clients.client_waits import ClientWaits
     from embedkafka.cluster.clients.clients import Clients
     from embedkafka.cluster.on_demand import BrokersOnDemand
+    from embedkafka.cluster.owned.brokers import OwnedBroker
     from embedkafka.net.client import BrokerClient
     from embedkafka.server.broker import Broker
     from embedkafka.spark.client_settings import ClientSettings
@@ -44,7 +44,6 @@ class EmbeddedReach:
         self.made_clients: Clients | None = None
         """Those that have been asked for."""
         self.decoders = Decoders()
-        self.admin = Admin(self._admin_clients, self._maker_of)
 
     # -- the brokers
 
@@ -62,9 +61,10 @@ class EmbeddedReach:
             raise ClusterClosed(NOT_RUNNING)
         return self.resources.require_brokers()
 
-    def brokers(self) -> list[OwnedBroker]:
-        brokers = self.require_brokers()
-        return [OwnedBroker(lifecycle, brokers, self) for lifecycle in brokers.all()]
+    def brokers(self) -> "list[OwnedBroker]":
+        from embedkafka.cluster.owned.brokers import handles_of  # on first use
+
+        return handles_of(self.require_brokers(), self)
 
     def running_broker(self) -> "Broker":
         live = self.require_brokers().live()
@@ -107,6 +107,12 @@ class EmbeddedReach:
         return BrokersOnDemand(self.require_brokers())
 
     # -- topics
+
+    @property
+    def admin(self) -> "Admin":
+        from embedkafka.cluster.admin import Admin  # with the first topic
+
+        return Admin(self._admin_clients, self._maker_of)
 
     @property
     def rng(self) -> "Random":
@@ -156,6 +162,11 @@ class EmbeddedReach:
             )
         return self.made_clients
 
+    def make_clients(self) -> None:
+        """Makes them while it can: a forked child uses topic handles, and can make none."""
+        if self.made_clients is None and self.require_brokers().live():
+            assert self.clients is self.made_clients
+
     def waits(self) -> "ClientWaits":
         from embedkafka.cluster.clients.client_waits import ClientWaits  # most clusters need none
 
@@ -170,7 +181,6 @@ class EmbeddedReach:
     def close_clients(self) -> None:
         if self.made_clients is not None:
             self.made_clients.close()
-            self.made_clients = None
 
     def settings_for(
         self, user: str | None, mechanism: str | None = None

@@ -37,7 +37,7 @@ _ELSEWHERE: Final = frozenset(
 
 
 class BrokersOnDemand:
-    """`owned.handles.OnDemand` for the brokers of this process."""
+    """`owned.reach.OnDemand` for the brokers of this process."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers

@@ -70,7 +70,7 @@ class InputTopic(KafkaTopic, Protocol):
         """Deletes the topic."""
 
 
-class Cluster(Protocol):
+class AnyCluster(Protocol):
     """A cluster, embedded or external, as far as `assert_stream` needs it."""
 
     def topic(self) -> InputTopic:
@@ -173,7 +173,7 @@ def assert_topic_equals(
 
 
 def assert_stream(
-    kafka: Cluster,
+    kafka: AnyCluster,
     spark: "SparkSession",
     *,
     given: Iterable[Any] | Mapping[str, Iterable[Any]],

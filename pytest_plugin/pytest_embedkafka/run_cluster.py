@@ -29,7 +29,7 @@ from pytest_embedkafka.skips import skip_external
 from pytest_embedkafka.sweeping import Sweeper
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.handles.reach import TopicAdmin
+    from embedkafka.cluster.handles.reach import TopicRequests
     from embedkafka.spark.client_settings import ClientSettings
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _OWNED: Final[Mapping[str, type]] = {
 
 
 class RunReach(ClientReach):
-    """Reaches the cluster of a run; it is the `TopicAdmin` too, and notes what it does."""
+    """Reaches the cluster of a run; it is the `TopicRequests` too, and notes what it does."""
 
     is_shared = False
     """Whether it belongs to all workers of the run."""
@@ -60,7 +60,7 @@ class RunReach(ClientReach):
         self.deleted: set[str] = set()
 
     @property
-    def admin(self) -> "TopicAdmin":
+    def admin(self) -> "TopicRequests":
         return self
 
     def create_topic(

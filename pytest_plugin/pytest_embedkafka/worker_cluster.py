@@ -10,6 +10,7 @@ Not here: the cluster (`sharing`).
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from embedkafka import EmbedKafkaError, InvalidArgument, OwnedGroup, OwnedTopic
@@ -23,7 +24,6 @@ from pytest_embedkafka.sweeping import Sweeper
 
 if TYPE_CHECKING:
     from embedkafka import FollowerStatus, Mark, SeenRequest, StateChange
-    from embedkafka.cluster.handles.reach import State
     from embedkafka.cluster.waiting import Probe
     from embedkafka.net.socket_server import Connection
     from pytest_embedkafka.sharing import Shared
@@ -63,7 +63,7 @@ ALLOWED: Final = frozenset(
 
 
 class Asked:
-    """`owned.handles.OnDemand` in the process that has the brokers."""
+    """`owned.reach.OnDemand` in the process that has the brokers."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -118,11 +118,10 @@ class WorkerReach(RunReach):
         super().__init__(shared.bootstrap_servers)
         self._suffix = f"-{shared.worker}"
         self.on_demand = Asked(shared.place)
-        self._exact = WorkerState(self)
 
-    @property
-    def state(self) -> "State":
-        return self._exact
+    @cached_property
+    def polled(self) -> PolledState:
+        return WorkerState(self)
 
     def new_name(self, name: str) -> str:
         return f"{name}{self._suffix}"

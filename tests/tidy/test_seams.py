@@ -73,7 +73,7 @@ PATH_METHODS = {
 """Methods with which `pathlib.Path` itself accesses the disk; no seam of ours has these names."""
 
 WITH_PATHS = {
-    "cluster/embedded.py",  # creates the user's scratch directories
+    "cluster/cluster.py",  # creates the user's scratch directories
     "cluster/clients/decoding.py",  # reads the user's schema
     "runtime/properties.py",  # reads the user's settings
 }

@@ -24,7 +24,7 @@ class TopicExistsError(EmbedKafkaError):
 
 
 class ClientAdmin:
-    """`handles.reach.TopicAdmin` of any cluster."""
+    """`handles.reach.TopicRequests` of any cluster."""
 
     def __init__(self, client: Any) -> None:
         """`client` is an admin client of confluent-kafka."""

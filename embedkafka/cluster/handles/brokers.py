@@ -10,13 +10,13 @@ from embedkafka.cluster.waiting import PATIENCE_S
 from embedkafka.runtime.failures import EmbedKafkaError
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.handles.reach import Reach
+    from embedkafka.cluster.handles.reach import ClusterReach
 
 
 class BrokerHandle:
     """One broker of a cluster. `kafka.broker(1)` and `kafka.brokers` return handles."""
 
-    def __init__(self, broker_id: int, address: str | None, reach: "Reach") -> None:
+    def __init__(self, broker_id: int, address: str | None, reach: "ClusterReach") -> None:
         """`address` is None while the broker does not run."""
         self._id = broker_id
         self._address = address
@@ -71,7 +71,7 @@ class BrokerHandles(Sequence[H], Generic[H]):
     It shows the brokers of the moment at which it is asked.
     """
 
-    def __init__(self, reach: "Reach", find: Callable[[], Sequence[H]]) -> None:
+    def __init__(self, reach: "ClusterReach", find: Callable[[], Sequence[H]]) -> None:
         """`find` finds the brokers that there are at the moment."""
         self._reach = reach
         self._find = find

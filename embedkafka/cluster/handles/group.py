@@ -1,4 +1,4 @@
-"""`Group`: one consumer group as a test holds it.
+"""`GroupHandle`: one consumer group as a test holds it.
 
 Not here: its state as values (`group_status`), how it is asked for (`client_view`).
 """
@@ -11,11 +11,11 @@ from embedkafka.runtime.arguments import require_text
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.group_status import GroupStatus
-    from embedkafka.cluster.handles.reach import Reach
+    from embedkafka.cluster.handles.reach import ClusterReach
     from embedkafka.runtime.ids import TopicPartition
 
 
-class Group:
+class GroupHandle:
     """A consumer group of a running cluster, of either protocol. `kafka.group` returns it.
 
         billing = kafka.group("billing")
@@ -25,7 +25,7 @@ class Group:
     The group need not exist: clients make it, and a group that is gone is "Dead".
     """
 
-    def __init__(self, name: str, reach: "Reach") -> None:
+    def __init__(self, name: str, reach: "ClusterReach") -> None:
         self._name = require_text("group", name)
         self._reach = reach
 

@@ -6,7 +6,7 @@ Owner: none.
 from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.handles.reach import Reach
+    from embedkafka.cluster.handles.reach import ClusterReach
 
 MOVED: Final = {
     "add_broker": "kafka.brokers.add()",
@@ -58,7 +58,7 @@ def refuse_moved(cluster: object, name: str) -> None:
 def refuse_missing(handle: object, name: str, noun: str) -> NoReturn:
     """Raises for a name that a cluster or handle lacks, unless its reach has more to say."""
     __tracebackhide__ = True
-    reach: Reach | None = vars(handle).get("_reach")
+    reach: ClusterReach | None = vars(handle).get("_reach")
     if reach is not None and not name.startswith("_"):
         reach.on_missing(noun, name)
     raise AttributeError(

@@ -72,7 +72,7 @@ class State(Protocol):
         ...
 
 
-class TopicAdmin(Protocol):
+class TopicRequests(Protocol):
     """Creates, grows and deletes topics; raises the cluster's refusal."""
 
     def create_topic(
@@ -91,7 +91,7 @@ class TopicAdmin(Protocol):
         ...
 
 
-class Reach(Protocol):
+class ClusterReach(Protocol):
     """One cluster; everything raises `ClusterClosed` while it is not running."""
 
     @property
@@ -101,7 +101,7 @@ class Reach(Protocol):
     def state(self) -> State: ...
 
     @property
-    def admin(self) -> TopicAdmin: ...
+    def admin(self) -> TopicRequests: ...
 
     @property
     def clients(self) -> "Clients": ...

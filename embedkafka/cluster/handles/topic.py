@@ -4,10 +4,9 @@ import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from embedkafka.cluster.clients.clients import Bytes, Headers
+from embedkafka.cluster.clients.clients import Bytes, Clients, Headers
 from embedkafka.cluster.clients.decoding import Decode
 from embedkafka.cluster.clients.message import Message
-from embedkafka.cluster.handles.coordinators import leader_of
 from embedkafka.cluster.waiting import PATIENCE_S
 from embedkafka.runtime.arguments import (
     MAX_INT32,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from embedkafka.cluster.clients.positions import From
     from embedkafka.cluster.cluster_state import PartitionStatus
-    from embedkafka.cluster.handles.reach import Reach
+    from embedkafka.cluster.handles.reach import ClusterReach
 
 
 class Topic:
@@ -40,11 +39,9 @@ class Topic:
     such topic any more.
     """
 
-    def __init__(self, name: str, reach: "Reach") -> None:
+    def __init__(self, name: str, reach: "ClusterReach") -> None:
         self._name = name
         self._reach = reach
-        self._bootstrap_servers = reach.bootstrap_servers
-        self._clients = reach.clients
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -69,8 +66,16 @@ class Topic:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers' addresses, `host:port,...`, at the time this handle was made."""
-        return self._bootstrap_servers
+        """The addresses of the running brokers, `host:port,...`.
+
+        Raises:
+            ClusterClosed: no broker is running.
+        """
+        return self._reach.bootstrap_servers
+
+    @property
+    def _clients(self) -> Clients:
+        return self._reach.clients
 
     def send(
         self,
@@ -318,6 +323,8 @@ class Topic:
             InvalidArgument: there is no such partition.
             EmbedKafkaError: it has no leader now; `await_leader` waits for one.
         """
+        from embedkafka.cluster.handles.coordinators import leader_of  # on first use
+
         return leader_of(self._reach.state, self.name, partition)
 
     def add_partitions(self, count: int) -> None:

@@ -4,7 +4,7 @@ Owner: `_lock` admits one change at a time; other brokers read `incarnation` wit
 Invariants: a lifecycle lasts as long as its cluster and spans many incarnations of its broker, all
 with the same id, directory and, while it is free, port. A broker that is not running is no peer.
 Not here: how a broker starts and ends (`server.broker`), what a pause stops (`faults`), what a
-user sees of all this (`broker_handle`).
+user sees of all this (`owned.brokers`).
 """
 
 import errno

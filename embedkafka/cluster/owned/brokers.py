@@ -14,7 +14,7 @@ from embedkafka.runtime.arguments import require_number, shown
 from embedkafka.runtime.failures import InvalidArgument
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.handles.reach import Reach
+    from embedkafka.cluster.handles.reach import ClusterReach
 
 
 class OwnedBroker(BrokerHandle):
@@ -32,7 +32,7 @@ class OwnedBroker(BrokerHandle):
     `EmbedKafkaError`. In a forked child every call raises `ClusterClosed`.
     """
 
-    def __init__(self, lifecycle: BrokerLifecycle, brokers: Brokers, reach: "Reach") -> None:
+    def __init__(self, lifecycle: BrokerLifecycle, brokers: Brokers, reach: "ClusterReach") -> None:
         super().__init__(lifecycle.id, None, reach)
         self._lifecycle = lifecycle
         self._brokers = brokers
@@ -164,19 +164,21 @@ class OwnedBroker(BrokerHandle):
         self._brokers.remove(self.id)
 
 
+def handles_of(brokers: Brokers, reach: "ClusterReach") -> list[OwnedBroker]:
+    """All brokers, by id."""
+    return [OwnedBroker(lifecycle, brokers, reach) for lifecycle in brokers.all()]
+
+
 class OwnedBrokers(BrokerHandles[OwnedBroker]):
     """The brokers of an `EmbeddedKafka`, and the network between them."""
 
-    def __init__(self, brokers: Brokers, reach: "Reach") -> None:
-        super().__init__(reach, lambda: [self._handle(each) for each in brokers.all()])
+    def __init__(self, brokers: Brokers, reach: "ClusterReach") -> None:
+        super().__init__(reach, lambda: handles_of(brokers, reach))
         self._brokers = brokers
-
-    def _handle(self, lifecycle: BrokerLifecycle) -> OwnedBroker:
-        return OwnedBroker(lifecycle, self._brokers, self._reach)
 
     def add(self) -> OwnedBroker:
         """Starts one more broker, with the next id. Topics created from now on may use it."""
-        return self._handle(self._brokers.add())
+        return OwnedBroker(self._brokers.add(), self._brokers, self._reach)
 
     def partition(self, *sides: Collection[int], zookeeper: Collection[int] | None = None) -> None:
         """Cuts the network between brokers on different sides, until `heal`.

@@ -29,7 +29,7 @@ from embedkafka import (
     Fault,
     FaultPlan,
     Faults,
-    Group,
+    GroupHandle,
     InvalidArgument,
     Logins,
     Message,
@@ -137,11 +137,11 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
             "cannot serve the page",
         ),
     ],
-    Group.lag: [
+    GroupHandle.lag: [
         (lambda kafka: kafka.group("").lag(), "group must be text"),
         (lambda kafka: kafka.group("g").lag(3), "topic must be text"),
     ],
-    Group.await_stable: [
+    GroupHandle.await_stable: [
         (lambda kafka: kafka.group("").await_stable(), "group must be text"),
         (lambda kafka: kafka.group("g").await_stable(timeout_s=-1), "timeout_s must be"),
     ],
@@ -434,13 +434,13 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     Topic.write: [
         (lambda kafka: orders(kafka).write([{"a": 1}]), r"df must be a DataFrame, got"),
     ],
-    Group.await_state: [
+    GroupHandle.await_state: [
         (lambda kafka: kafka.group("").await_state(), r"group must be text"),
         (lambda kafka: kafka.group("g").await_state(members=-1), r"members must be .* got -1"),
         (lambda kafka: kafka.group("g").await_state(state="Stabel"), r"did you mean Stable"),
         (lambda kafka: kafka.group("g").await_state(timeout_s="1"), r"timeout_s must be"),
     ],
-    Group.await_lag: [
+    GroupHandle.await_lag: [
         (lambda kafka: kafka.group(5).await_lag(), r"group must be text .* got 5"),
         (lambda kafka: kafka.group("g").await_lag(-1), r"lag must be .* got -1"),
         (lambda kafka: kafka.group("g").await_lag(timeout_s="1"), r"timeout_s must be"),

@@ -112,7 +112,7 @@ OBJECTS: Mapping[type, Callable[[EmbeddedKafka], object]] = {
     embedkafka.Fault: lambda kafka: kafka.faults.error("FETCH", "UNKNOWN_SERVER_ERROR", broker=2),
     embedkafka.FaultPlan: lambda kafka: kafka.faults.plan(seed=1, steps=1, allow=["delay"]),
     embedkafka.Faults: lambda kafka: kafka.faults,
-    embedkafka.Group: lambda kafka: kafka.group("readers"),
+    embedkafka.GroupHandle: lambda kafka: kafka.group("readers"),
     embedkafka.Logins: lambda kafka: kafka.logins,
     embedkafka.Metrics: lambda kafka: kafka.metrics(),
     embedkafka.OwnedBroker: lambda kafka: kafka.broker(2),

@@ -9,7 +9,7 @@ from embedkafka import (
     BrokerHandle,
     BrokerHandles,
     EmbeddedKafka,
-    Group,
+    GroupHandle,
     OwnedBroker,
     OwnedBrokers,
     OwnedGroup,
@@ -122,7 +122,7 @@ def _where() -> Iterator[tuple[str, ...]]:
 
 HANDLES = (
     ("topic", OwnedTopic, OwnedTopic, Topic),
-    ("group", OwnedGroup, OwnedGroup, Group),
+    ("group", OwnedGroup, OwnedGroup, GroupHandle),
     ("kafka.brokers", OwnedBrokers, BrokerHandles, BrokerHandles),
     ("kafka.broker(1)", OwnedBroker, BrokerHandle, BrokerHandle),
 )

@@ -1,38 +1,17 @@
-"""Topics and groups of a cluster that the test owns: their handles do more.
+"""`OwnedTopic`: a topic of a cluster that the test owns, whose handle does more.
 
-What Kafka does in its own time, they have done now. The calls go through `OnDemand`: straight to
-the brokers, or from a worker of pytest-xdist to the process that has them.
+What Kafka does in its own time, it has done now.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from embedkafka.cluster.handles.group import Group
-from embedkafka.cluster.handles.reach import Reach
 from embedkafka.cluster.handles.topic import Topic
 from embedkafka.cluster.waiting import PATIENCE_S
 from embedkafka.runtime.arguments import require_number
 
 if TYPE_CHECKING:
+    from embedkafka.cluster.owned.reach import OwnedReach
     from embedkafka.cluster.reports.followers import FollowerStatus
-
-
-class OnDemand(Protocol):
-    """What the owner of a cluster can have done to topics and groups."""
-
-    def move_leader(self, topic: str, partition: int, *, to: int, timeout_s: float) -> None: ...
-    def roll(self, topic: str) -> None: ...
-    def compact(self, topic: str) -> None: ...
-    def apply_retention(self, topic: str) -> None: ...
-    def expire(self, group: str, *, timeout_s: float) -> None: ...
-    def followers(self, topic: str, partition: int) -> "list[FollowerStatus]": ...
-    def explain(self, topic: str, partition: int) -> str: ...
-
-
-class OwnedReach(Reach, Protocol):
-    """A cluster that the test owns."""
-
-    @property
-    def on_demand(self) -> OnDemand: ...
 
 
 class OwnedTopic(Topic):
@@ -43,7 +22,7 @@ class OwnedTopic(Topic):
     orders.roll()
     """
 
-    def __init__(self, name: str, reach: OwnedReach) -> None:
+    def __init__(self, name: str, reach: "OwnedReach") -> None:
         super().__init__(name, reach)
         self._owned = reach
 
@@ -141,26 +120,3 @@ class OwnedTopic(Topic):
             InvalidArgument: there is no such topic.
         """
         self._owned.on_demand.apply_retention(self.name)
-
-
-class OwnedGroup(Group):
-    """A consumer group of a cluster that the test owns."""
-
-    def __init__(self, name: str, reach: OwnedReach) -> None:
-        super().__init__(name, reach)
-        self._owned = reach
-
-    def expire(self, *, timeout_s: float = PATIENCE_S) -> None:
-        """Lets the group's offsets expire, as if `offsets.retention.minutes` had passed.
-
-        A group without members disappears. Offsets of topics that its members subscribe to stay, as
-        in Kafka.
-
-        Args:
-            timeout_s: how long to wait, in seconds of real time.
-
-        Raises:
-            EmbedKafkaError: there is no such group, or nothing that may expire.
-        """
-        require_number("timeout_s", timeout_s)
-        self._owned.on_demand.expire(self.name, timeout_s=timeout_s)
