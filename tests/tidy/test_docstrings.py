@@ -8,15 +8,18 @@ import pytest
 from embedkafka.server.config.broker_keys import BROKER_KEYS
 from embedkafka.server.config.group import GROUP_KEYS
 from embedkafka.server.config.topic_keys import TOPIC_KEYS
-from tests.tidy.sources import MODULES, PACKAGES, ROOT
+from tests.tidy.sources import MODULES, ROOT
 
 PATHS = {module.name.removesuffix(".py").removesuffix("/__init__") for module in MODULES}
 FOLDERS = {path.rpartition("/")[0] for path in PATHS if "/" in path}
 SETTINGS = {*BROKER_KEYS, *GROUP_KEYS, *TOPIC_KEYS}
+FILES_OF_KAFKA = {"partition.metadata"}
 
 FILE = re.compile(r"`([\w/]+\.py)`")
-#: Without `spark`, for its settings look the same.
-DOTTED = re.compile(rf"`((?:{'|'.join({*PACKAGES} - {'spark'})})\.[\w.]+)`")
+#: What begins with the name of a folder, at any depth. Spark's settings look the same.
+DOTTED = re.compile(
+    rf"`((?:{'|'.join({folder.rpartition('/')[2] for folder in FOLDERS} - {'spark'})})\.[\w.]+)`"
+)
 ELSEWHERE = re.compile(r"^Not here:(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 IN_BRACKETS = re.compile(r"\(([^()]*)\)")
 BARE = re.compile(r"`([a-z_]+(?:[./][a-z_]+)*)`")
@@ -26,8 +29,8 @@ def missing(docstring: str) -> set[str]:
     """The names of modules in a docstring that are those of no module."""
     named = set(FILE.findall(docstring))
     found = {name for name in named if not (ROOT / name).exists() and not ends(name[:-3])}
-    dotted = set(DOTTED.findall(docstring)) - SETTINGS - named
-    found |= {name for name in dotted if not is_module_or_in_one(name.replace(".", "/"))}
+    dotted = set(DOTTED.findall(docstring)) - SETTINGS - FILES_OF_KAFKA - named
+    found |= {name for name in dotted if not ends(name.replace(".", "/"))}
     for elsewhere in ELSEWHERE.findall(docstring):
         for bracketed in IN_BRACKETS.findall(elsewhere):
             bare = {name for name in BARE.findall(bracketed) if not name.endswith(".py")} - dotted
@@ -35,15 +38,14 @@ def missing(docstring: str) -> set[str]:
     return found
 
 
-def is_module_or_in_one(path: str) -> bool:
-    inner = path.rpartition("/")[0]
-    return path in PATHS | FOLDERS or (inner in PATHS and inner not in FOLDERS)
-
-
 def ends(path: str) -> bool:
-    """Whether the path of a module or folder ends like this, or that of what it is in does."""
-    known = [f"/{one}" for one in PATHS | FOLDERS]
-    return any(one.endswith(f"/{path}") for one in known) or is_module_or_in_one(path)
+    """Whether this ends the path of a module, of a folder, or of a name in a module."""
+    inner, _, name = path.rpartition("/")
+    return any(f"/{one}".endswith(f"/{path}") for one in PATHS | FOLDERS) or any(
+        re.search(rf"\b{name}\b", module.path.read_text())
+        for module in MODULES
+        if inner and f"/{module.name}".endswith(f"/{inner}.py")
+    )
 
 
 def test_docstrings_name_modules_that_exist() -> None:
