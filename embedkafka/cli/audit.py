@@ -20,6 +20,12 @@ def add(commands: "Subcommands") -> None:
         "if it could not compare.",
     )
     add_reach_options(parser)
+    _add_comparison_options(parser)
+    _add_spark_options(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_comparison_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", required=True, metavar="TOPIC", help="what was written")
     parser.add_argument("--sink", required=True, metavar="TOPIC", help="what arrived")
     parser.add_argument(
@@ -53,6 +59,9 @@ def add(commands: "Subcommands") -> None:
         help="how many examples of each kind of fault to show (default: 5)",
     )
     parser.add_argument("--html", type=path, metavar="FILE", help="write the result as a page too")
+
+
+def _add_spark_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--option",
         type=setting,
@@ -81,7 +90,6 @@ def add(commands: "Subcommands") -> None:
         metavar="KEY=VALUE",
         help="a setting of Spark; may be repeated",
     )
-    parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:

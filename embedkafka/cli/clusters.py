@@ -83,6 +83,10 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="repeat the cluster's random choices (default: others each time)",
     )
+    _add_security_options(parser)
+
+
+def _add_security_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--security",
         type=str.upper,
