@@ -81,28 +81,20 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "test_produce.py": ("test_the_future_is_invalid_by_default_and_the_past_is_not",),
     },
     "KIP-848: the group coordinator of 3.9 forgets empty groups and knows other errors": {
-        "test_group_offsets.py": ("test_a_generation_without_a_group_is_illegal",),
         "test_java_clients.py": ("test_the_admin_manages_groups",),
-    },
-    "KIP-1043: an unknown group is GROUP_ID_NOT_FOUND since 4.0": {
-        "test_groups.py": ("test_an_unknown_group_is_dead_or_not_found_by_version",),
     },
     "these tests send request versions that came with 4.0 or later": {
         "test_configs.py": (
             "test_client_metrics_are_subscribed_listed_and_forgotten",
-            "test_client_metrics_that_do_not_fit_are_refused",
             "test_the_first_version_lists_client_metrics_only",
             "test_what_has_settings_is_listed_by_type",
         ),
-        "test_group_offsets.py": ("test_an_unknown_topic_id_is_told_from_an_unknown_name",),
-        "test_list_offsets.py": ("test_a_topic_without_tiers_has_nothing_to_upload",),
         "test_quorum.py": ("test_controllers_describe_controllers_and_brokers_brokers",),
         "test_produce.py": (
             "test_an_unknown_topic_id_is_told_from_an_unknown_name",
             "test_one_bad_partition_does_not_stop_the_others",
         ),
         "test_transaction_admin.py": (
-            "test_a_pattern_that_re2_does_not_know_is_refused",
             "test_a_state_that_is_not_known_is_told_of",
             "test_transactions_are_listed_by_a_pattern_for_the_whole_id",
             "test_transactions_are_listed_by_how_long_they_run",

@@ -167,11 +167,6 @@ def test_a_topic_has_every_config_of_kafka_with_its_default_and_type(
     assert {name: seen.get(name) for name in TOPIC_CONFIGS} == TOPIC_CONFIGS
 
 
-def test_only_the_keys_asked_for_are_told(raw: RawClient, topic: str) -> None:
-    configs = describe(raw, TOPIC, topic, keys=["retention.ms", "no.such.key"])
-    assert set(configs) == {"retention.ms"}
-
-
 def test_synonyms_show_the_values_that_a_topic_hides(raw: RawClient, topic: str) -> None:
     configs = describe(raw, TOPIC, topic, keys=["retention.ms", "max.message.bytes"], synonyms=True)
     synonyms = {
@@ -188,16 +183,6 @@ def test_documentation_is_told_when_asked(raw: RawClient, topic: str) -> None:
     silent = describe(raw, TOPIC, topic, keys=["retention.ms"])
     assert told["retention.ms"].documentation
     assert silent["retention.ms"].documentation is None
-
-
-def test_an_unknown_topic_has_no_configs(raw: RawClient, unique: Unique) -> None:
-    answer = describe_all(raw, TOPIC, unique("unknown"))
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert list(answer.configs) == []
-
-
-def test_an_invalid_topic_name_is_told_from_an_unknown_one(raw: RawClient) -> None:
-    assert describe_all(raw, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_a_broker_tells_static_and_default_values(raw: RawClient) -> None:
@@ -223,11 +208,6 @@ def test_a_broker_tells_where_it_listens_and_who_it_is(cluster: Cluster, raw: Ra
     assert "PLAINTEXT:PLAINTEXT" in configs["listener.security.protocol.map"].value.split(",")
     told = (*facts, "listeners", "listener.security.protocol.map", "log.dirs")
     assert {configs[name].config_source for name in told} == {STATIC_BROKER}
-
-
-def test_another_brokers_configs_are_not_told(raw: RawClient) -> None:
-    for name in ("99", "x"):
-        assert describe_all(raw, BROKER, name).error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.both_io_modes
@@ -257,29 +237,14 @@ def test_a_changed_limit_holds_for_the_next_batch(raw: RawClient, topic: str) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("key", "operation", "value", "error"),
-    [
-        ("retention.ms", SET, "soon", ErrorCode.INVALID_CONFIG),
-        ("retention.ms", SET, "-7", ErrorCode.INVALID_CONFIG),
-        ("cleanup.policy", SET, "burn", ErrorCode.INVALID_CONFIG),
-        ("no.such.key", SET, "1", ErrorCode.INVALID_CONFIG),
-        ("retention.ms", APPEND, "1", ErrorCode.INVALID_CONFIG),
-        ("retention.ms", SET, None, ErrorCode.INVALID_REQUEST),
-    ],
-)
-def test_a_bad_change_is_refused_with_a_reason(
-    raw: RawClient, topic: str, key: str, operation: int, value: str | None, error: ErrorCode
-) -> None:
-    answer = alter(raw, TOPIC, topic, (key, operation, value))
-    assert answer.error_code == error
-    assert answer.error_message
+def test_a_bad_change_changes_nothing(raw: RawClient, topic: str) -> None:
+    of_topic = alter(raw, TOPIC, topic, ("retention.ms", SET, "soon"))
+    of_broker = alter(raw, BROKER, "1", ("max.connections", SET, "-1"))
+    assert of_topic.error_code == ErrorCode.INVALID_CONFIG
+    assert of_broker.error_code == ErrorCode.INVALID_REQUEST
     assert describe(raw, TOPIC, topic, keys=["retention.ms"])["retention.ms"].value == "1234"
-
-
-def test_a_key_changed_twice_in_a_request_is_refused(raw: RawClient, topic: str) -> None:
-    answer = alter(raw, TOPIC, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    key = "max.connections"
+    assert describe(raw, BROKER, "1", keys=[key])[key].config_source == DEFAULT
 
 
 def test_a_trial_changes_nothing(raw: RawClient, topic: str) -> None:
@@ -289,23 +254,10 @@ def test_a_trial_changes_nothing(raw: RawClient, topic: str) -> None:
     assert describe(raw, TOPIC, topic, keys=["retention.ms"])["retention.ms"].value == "1234"
 
 
-def test_configs_of_an_unknown_topic_cannot_change(raw: RawClient, unique: Unique) -> None:
-    answer = alter(raw, TOPIC, unique("unknown"), ("retention.ms", SET, "99"))
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
 def test_the_older_alter_replaces_the_whole_config(raw: RawClient, topic: str) -> None:
     assert replace(raw, TOPIC, topic, segment_ms="5000").error_code == ErrorCode.NONE
     await_value(raw, TOPIC, topic, "segment.ms", "5000")
     await_value(raw, TOPIC, topic, "retention.ms", "604800000")
-
-
-def test_the_older_alter_refuses_what_the_newer_does(raw: RawClient, topic: str) -> None:
-    assert replace(raw, TOPIC, topic, retention_ms="soon").error_code == ErrorCode.INVALID_CONFIG
-    assert replace(raw, TOPIC, topic, no_such="1").error_code == ErrorCode.INVALID_CONFIG
-    trial = replace(raw, TOPIC, topic, validate_only=True, segment_ms="5000")
-    assert trial.error_code == ErrorCode.NONE
-    assert describe(raw, TOPIC, topic, keys=["retention.ms"])["retention.ms"].value == "1234"
 
 
 def test_a_broker_value_is_changed_while_it_runs(raw: RawClient) -> None:
@@ -331,32 +283,6 @@ def test_a_default_for_all_brokers_reaches_topics(raw: RawClient, topic: str) ->
     await_value(raw, TOPIC, topic, inherited, "1073741824")
 
 
-def test_a_static_broker_value_cannot_change_while_it_runs(raw: RawClient) -> None:
-    answer = alter(raw, BROKER, "1", ("log.dirs", SET, "/tmp/elsewhere"))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert "log.dirs" in answer.error_message
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "reason"),
-    [
-        ("num.network.threads", "100", "not be greater than double the current value"),
-        ("log.cleaner.dedupe.buffer.size", "1", "must be at least 1MB per cleaner thread"),
-        ("max.connections", "-1", "Value must be at least 0"),
-        ("max.connections.per.ip.overrides", "here", "max.connections.per.ip.overrides"),
-        ("authorizer.class.name", "x", "Cannot update these configs dynamically"),
-    ],
-)
-def test_a_bad_broker_value_is_a_bad_request(
-    raw: RawClient, key: str, value: str, reason: str
-) -> None:
-    before = describe(raw, BROKER, "1", keys=[key])[key].value
-    answer = alter(raw, BROKER, "1", (key, SET, value))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert reason in answer.error_message
-    assert describe(raw, BROKER, "1", keys=[key])[key].value == before
-
-
 def test_what_clients_are_told_cannot_change_while_a_broker_runs(raw: RawClient) -> None:
     key = "advertised.listeners"
     assert describe(raw, BROKER, "1", keys=[key])[key].read_only
@@ -372,23 +298,6 @@ def test_a_kerberos_setting_may_change_where_nobody_logs_in(raw: RawClient) -> N
     await_value(raw, BROKER, "1", key, "58000")
     assert alter(raw, BROKER, "1", (key, DELETE, None)).error_code == ErrorCode.NONE
     await_value(raw, BROKER, "1", key, "60000")
-
-
-def test_each_resource_of_a_request_stands_for_itself(
-    raw: RawClient, topic: str, unique: Unique
-) -> None:
-    unknown = unique("unknown")
-    wanted = [
-        DescribeConfigsRequest.Resource(
-            resource_type=TOPIC, resource_name=name, configuration_keys=["retention.ms"]
-        )
-        for name in (topic, unknown)
-    ]
-    answers = raw.call(DescribeConfigsRequest(resources=wanted)).results
-    assert {a.resource_name: a.error_code for a in answers} == {
-        topic: ErrorCode.NONE,
-        unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
 
 
 def listed(raw: RawClient, *kinds: int, version: int = 1) -> tuple[int, set[tuple[int, str]]]:
@@ -473,30 +382,6 @@ def test_a_logger_s_level_is_described_and_changed(raw: RawClient) -> None:
         alter(raw, BROKER_LOGGER, "1", ("root", SET, before))
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        pytest.param(("no.such", SET, "INFO"), ErrorCode.INVALID_CONFIG, id="no-logger"),
-        pytest.param(("root", SET, "LOUD"), ErrorCode.INVALID_CONFIG, id="no-level"),
-        pytest.param(("root", DELETE, None), ErrorCode.INVALID_REQUEST, id="root-needs-one"),
-        pytest.param(("root", APPEND, "INFO"), ErrorCode.INVALID_REQUEST, id="no-list"),
-        pytest.param(("root", SET, None), ErrorCode.INVALID_REQUEST, id="null"),
-    ],
-)
-def test_a_logger_that_does_not_fit_is_refused(
-    raw: RawClient, change: tuple[str, int, str | None], error: ErrorCode
-) -> None:
-    assert alter(raw, BROKER_LOGGER, "1", change).error_code == error
-
-
-@pytest.mark.parametrize("name", ["", "2", "x"])
-def test_a_broker_knows_its_own_loggers_only(raw: RawClient, name: str) -> None:
-    described = describe_all(raw, BROKER_LOGGER, name)
-    altered = alter(raw, BROKER_LOGGER, name, ("root", SET, "INFO"))
-    assert described.error_code == altered.error_code == ErrorCode.INVALID_REQUEST
-    assert replace(raw, BROKER_LOGGER, "1", root="INFO").error_code == ErrorCode.INVALID_REQUEST
-
-
 def test_client_metrics_are_subscribed_listed_and_forgotten(raw: RawClient, unique: Unique) -> None:
     name = unique("subscription")
     defaults = {"interval.ms": "300000", "match": "", "metrics": ""}
@@ -517,32 +402,6 @@ def test_client_metrics_are_subscribed_listed_and_forgotten(raw: RawClient, uniq
     alter(raw, CLIENT_METRICS, name, *((key, DELETE, None) for key in wanted))
     await_value(raw, CLIENT_METRICS, name, "interval.ms", "300000")
     assert (CLIENT_METRICS, name) not in listed(raw, CLIENT_METRICS)[1]
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (("interval.ms", SET, "99"), ErrorCode.INVALID_REQUEST),
-        (("interval.ms", SET, "3600001"), ErrorCode.INVALID_REQUEST),
-        (("interval.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
-        (("match", SET, "colour=red"), ErrorCode.INVALID_CONFIG),
-        (("match", SET, "client_id=["), ErrorCode.INVALID_CONFIG),
-        (("metrics", APPEND, "x"), ErrorCode.INVALID_CONFIG),
-        (("colour", SET, "red"), ErrorCode.INVALID_REQUEST),
-    ],
-)
-def test_client_metrics_that_do_not_fit_are_refused(
-    raw: RawClient, unique: Unique, change: tuple[str, int, str | None], error: ErrorCode
-) -> None:
-    name = unique("subscription")
-    assert alter(raw, CLIENT_METRICS, name, change).error_code == error
-    assert (CLIENT_METRICS, name) not in listed(raw, CLIENT_METRICS)[1]
-
-
-def test_a_subscription_needs_a_name(raw: RawClient) -> None:
-    described = describe_all(raw, CLIENT_METRICS, "")
-    altered = alter(raw, CLIENT_METRICS, "", ("metrics", SET, "x"))
-    assert described.error_code == altered.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_metrics_of_clients_are_not_wanted_without_a_plugin(raw: RawClient) -> None:

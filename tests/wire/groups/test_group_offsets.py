@@ -1,6 +1,5 @@
 """Committed offsets: OffsetCommit, OffsetFetch and OffsetDelete."""
 
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -120,10 +119,6 @@ def test_every_version_fetches(raw: RawClient, topic: str, group: str) -> None:
     each_version(raw, OffsetFetchRequest, check, first=1)
 
 
-def test_a_group_that_never_committed_has_nothing(raw: RawClient, topic: str, group: str) -> None:
-    assert committed(raw, group) == {}
-
-
 def test_several_groups_are_fetched_at_once(
     raw: RawClient, topic: str, group: str, unique: Unique
 ) -> None:
@@ -143,26 +138,6 @@ def test_the_last_commit_counts(raw: RawClient, topic: str, group: str) -> None:
     assert committed(raw, group) == {(topic, 0): 3, (topic, 2): 7}
 
 
-def test_an_unknown_topic_or_partition_is_refused(
-    raw: RawClient, topic: str, group: str, unique: Unique
-) -> None:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert commit(raw, group, unique("unknown"), 1) == unknown
-    assert commit(raw, group, topic, 1, partition=9) == unknown
-    assert committed(raw, group) == {}
-
-
-def test_an_unknown_topic_id_is_told_from_an_unknown_name(raw: RawClient, group: str) -> None:
-    error = commit(raw, group, "", 1, topic_id=uuid.uuid4(), version=10)
-    assert error == ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def test_too_much_metadata_is_refused(raw: RawClient, topic: str, group: str) -> None:
-    error = commit(raw, group, topic, 1, metadata="x" * 4097)
-    assert error == ErrorCode.OFFSET_METADATA_TOO_LARGE
-    assert commit(raw, group, topic, 1, metadata="x" * 4096) == ErrorCode.NONE
-
-
 def test_commits_of_members_are_checked(
     cluster: Cluster, raw: RawClient, topic: str, group: str
 ) -> None:
@@ -179,12 +154,6 @@ def test_commits_of_members_are_checked(
         assert committed(raw, group) == {}
         assert attempt(1, member.id) == ErrorCode.NONE
     assert committed(raw, group) == {(topic, 0): 1}
-
-
-def test_a_generation_without_a_group_is_illegal(raw: RawClient, topic: str, group: str) -> None:
-    old = commit(raw, group, topic, 1, generation=3, member="m", version=8)
-    new = commit(raw, group, topic, 1, generation=3, member="m", version=9)
-    assert (old, new) == (ErrorCode.ILLEGAL_GENERATION, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def delete(raw: RawClient, group: str, topic: str, partition: int) -> Answer:
@@ -233,12 +202,6 @@ def test_offsets_are_forgotten_one_by_one(raw: RawClient, topic: str, group: str
     assert answer.error_code == ErrorCode.NONE
     assert the_partition(answer.topics, "partitions").error_code == ErrorCode.NONE
     assert committed(raw, group) == {(topic, 1): 2}
-
-
-def test_offsets_of_an_unknown_group_cannot_be_forgotten(
-    raw: RawClient, topic: str, group: str
-) -> None:
-    assert delete(raw, group, topic, 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_offsets_of_a_topic_that_is_read_cannot_be_forgotten(

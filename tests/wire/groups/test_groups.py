@@ -346,17 +346,6 @@ def test_a_member_without_a_common_protocol_is_refused(
             assert stranger.receive_join().error_code == refused
 
 
-def test_bad_joins_are_refused(cluster: Cluster, group: str) -> None:
-    def error_of(name: str = group, **fields: Any) -> ErrorCode:
-        with Member(cluster, name, **fields) as member:
-            member.start_join_request(9)
-            return ErrorCode(member.receive_join().error_code)
-
-    assert error_of("") == ErrorCode.INVALID_GROUP_ID
-    assert error_of(session_timeout_ms=1) == ErrorCode.INVALID_SESSION_TIMEOUT
-    assert error_of(session_timeout_ms=2**31 - 1) == ErrorCode.INVALID_SESSION_TIMEOUT
-
-
 def test_an_unknown_member_id_cannot_join(first: Member) -> None:
     first.id = "nobody"
     first.start_join_request(9)
@@ -412,12 +401,6 @@ def test_every_version_describes_a_group(raw: RawClient, first: Member) -> None:
         assert (member.member_metadata, member.member_assignment) == (b"range", b"mine")
 
     each_version(raw, DescribeGroupsRequest, check)
-
-
-def test_an_unknown_group_is_dead_or_not_found_by_version(raw: RawClient, group: str) -> None:
-    old, new = describe(raw, group, version=5), describe(raw, group, version=6)
-    assert (old.error_code, old.group_state) == (ErrorCode.NONE, "Dead")
-    assert (new.error_code, new.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
 
 
 def test_every_version_lists_groups(raw: RawClient, first: Member) -> None:

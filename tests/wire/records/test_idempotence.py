@@ -1,6 +1,5 @@
 """Idempotent producers, batch by batch: duplicates, gaps and epochs."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,8 +18,6 @@ from tests.wire.one_partition import (
     values_of,
 )
 from tests.wire.raw_client import RawClient
-
-Unique = Callable[[str], str]
 
 
 class Sender:

@@ -1,6 +1,5 @@
 """ListOffsets and OffsetForLeaderEpoch: positions in a log, by time and by epoch."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,8 +22,6 @@ from tests.wire.one_partition import (
     the_partition,
 )
 from tests.wire.raw_client import RawClient
-
-Unique = Callable[[str], str]
 
 
 def produce_at(raw: RawClient, topic: str, *timestamps: int, **fields: Any) -> None:
@@ -95,42 +92,6 @@ def test_the_greatest_timestamp_has_an_offset(raw: RawClient, topic: str) -> Non
     assert (found.offset, found.timestamp, found.leader_epoch) == (1, T0 + 90, 0)
 
 
-def test_max_timestamp_needs_version_7(raw: RawClient, topic: str) -> None:
-    produce_at(raw, topic, T0)
-    answer = list_offset(raw, topic, MAX_TIMESTAMP, version=6)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
-def test_a_negative_timestamp_without_a_meaning_is_refused(raw: RawClient, topic: str) -> None:
-    produce_at(raw, topic, T0)
-
-    def check(version: int) -> None:
-        later = [-6] if version < 11 else []
-        for timestamp in (*later, -7, -100, -(2**63)):
-            found = list_offset(raw, topic, timestamp, version=version)
-            answer = (found.error_code, found.offset)
-            assert answer == (ErrorCode.UNSUPPORTED_VERSION, -1), (
-                f"timestamp {timestamp} in v{version}"
-            )
-
-    each_version(raw, ListOffsetsRequest, check, first=1)
-
-
-def test_a_topic_without_tiers_has_nothing_to_upload(raw: RawClient, topic: str) -> None:
-    produce_at(raw, topic, T0)
-    found = list_offset(raw, topic, -6, version=11)
-    assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.NONE, -1, -1)
-
-
-def test_the_local_log_of_a_topic_without_tiers_is_the_whole_log(
-    raw: RawClient, topic: str
-) -> None:
-    produce_at(raw, topic, T0)
-    assert list_offset(raw, topic, -4, version=8).offset == 0
-    tiered = list_offset(raw, topic, -5, version=9)
-    assert (tiered.error_code, tiered.offset) == (ErrorCode.NONE, -1)
-
-
 def test_earliest_follows_deleted_records(raw: RawClient, topic: str) -> None:
     for i in range(5):
         produce_at(raw, topic, T0 + i)
@@ -153,27 +114,6 @@ def test_the_greatest_timestamp_may_be_that_of_a_deleted_record(raw: RawClient, 
     raw.call(DeleteRecordsRequest(topics=topics, timeout_ms=10_000))
     found = list_offset(raw, topic, MAX_TIMESTAMP)
     assert (found.offset, found.timestamp, found.leader_epoch) == (0, T0 + 50, 0)
-
-
-def test_leader_epochs_of_clients_are_checked(raw: RawClient, topic: str) -> None:
-    newer = list_offset(raw, topic, LATEST, current_leader_epoch=9)
-    assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert list_offset(raw, topic, LATEST, current_leader_epoch=0).error_code == ErrorCode.NONE
-
-
-def test_an_unknown_partition_is_refused(raw: RawClient, topic: str) -> None:
-    answer = list_offset(raw, topic, LATEST, partition=7)
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert answer.offset == -1
-
-
-def test_a_partition_named_twice_is_an_invalid_request(raw: RawClient, topic: str) -> None:
-    wanted = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=LATEST)
-    request = ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsRequest.Topic(name=topic, partitions=[wanted, wanted])]
-    )
-    (answer,) = raw.call(request).topics
-    assert {p.error_code for p in answer.partitions} == {ErrorCode.INVALID_REQUEST}
 
 
 def end_of_epoch(
@@ -203,18 +143,3 @@ def test_every_version_gives_the_end_of_the_current_epoch(raw: RawClient, topic:
         assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, 0, 2)
 
     each_version(raw, OffsetForLeaderEpochRequest, check, first=1)
-
-
-def test_an_epoch_that_has_not_begun_has_no_end(raw: RawClient, topic: str) -> None:
-    produce(raw, topic, batch(b"a"))
-    answer = end_of_epoch(raw, topic, 3)
-    assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, -1, -1)
-
-
-def test_an_epoch_query_checks_the_clients_epoch_and_the_partition(
-    raw: RawClient, topic: str
-) -> None:
-    newer = end_of_epoch(raw, topic, 0, current=9)
-    unknown = end_of_epoch(raw, topic, 0, partition=5)
-    assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,7 +1,5 @@
 """Moving replicas between log directories, as far as one directory can show it."""
 
-from collections.abc import Callable
-
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
@@ -10,8 +8,6 @@ from tests.wire.one_partition import batch, each_version, produce
 from tests.wire.raw_client import RawClient
 
 pytestmark = pytest.mark.topic(partitions=2)
-
-Unique = Callable[[str], str]
 
 
 def log_dir(raw: RawClient) -> str:

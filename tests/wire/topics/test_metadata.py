@@ -1,6 +1,5 @@
 """Metadata: brokers, controller and the leaders of topics."""
 
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -86,14 +85,6 @@ def test_bytes_after_the_end_of_a_request_are_ignored(raw: RawClient, unique: Un
     assert decode(MetadataResponse, 12, body).brokers
 
 
-def test_an_unknown_topic_is_an_error_of_that_topic_only(
-    cluster: Cluster, raw: RawClient, unique: Unique
-) -> None:
-    known, unknown = create_topic(cluster, unique("known")), unique("unknown")
-    errors = {topic.name: topic.error_code for topic in ask(raw, known, unknown).topics}
-    assert errors == {known: ErrorCode.NONE, unknown: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-
-
 def test_a_topic_is_created_on_demand_with_the_brokers_defaults(
     raw: RawClient, unique: Unique
 ) -> None:
@@ -122,12 +113,6 @@ def test_a_cluster_may_forbid_creation_on_demand(three_brokers: Cluster, unique:
             assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-@pytest.mark.parametrize("name", ["", "..", "a b", "ä", "x" * 250])
-def test_an_invalid_name_is_told_from_an_unknown_one(raw: RawClient, name: str) -> None:
-    (topic,) = ask(raw, name, create=True).topics
-    assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-
-
 @pytest.mark.parametrize("sent_name", [None, ""], ids=["null", "empty"])
 def test_a_topic_is_found_by_its_id(
     cluster: Cluster, raw: RawClient, unique: Unique, sent_name: str | None
@@ -137,13 +122,6 @@ def test_a_topic_is_found_by_its_id(
     wanted = MetadataRequest.Topic(topic_id=topic_id, name=sent_name)  # Java sends an empty name
     (found,) = raw.call(MetadataRequest(topics=[wanted]), 12).topics
     assert (found.error_code, found.name, found.topic_id) == (ErrorCode.NONE, name, topic_id)
-
-
-def test_an_unknown_id_is_an_error_without_a_name(raw: RawClient) -> None:
-    wanted = MetadataRequest.Topic(topic_id=uuid.uuid4(), name=None)
-    (found,) = raw.call(MetadataRequest(topics=[wanted]), 12).topics
-    assert found.error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    assert found.topic_id == wanted.topic_id
 
 
 def test_a_topic_created_anew_has_another_id(
@@ -156,20 +134,6 @@ def test_a_topic_created_anew_has_another_id(
         ids.add(describe(raw, name).topic_id)
         delete_topic(raw, name)
     assert len(ids) == 2
-
-
-def test_authorized_operations_are_told_when_asked(
-    cluster: Cluster, raw: RawClient, unique: Unique
-) -> None:
-    name = create_topic(cluster, unique("orders"))
-    wanted = MetadataRequest.Topic(name=name)
-    silent = raw.call(MetadataRequest(topics=[wanted]), 12)
-    asked = raw.call(MetadataRequest(topics=[wanted], include_topic_authorized_operations=True), 12)
-    assert silent.topics[0].topic_authorized_operations == -(2**31)
-    read, write, create, delete, alter, describe_bit = 3, 4, 5, 6, 7, 8
-    describe_configs, alter_configs = 10, 11
-    everything = (read, write, create, delete, alter, describe_bit, describe_configs, alter_configs)
-    assert asked.topics[0].topic_authorized_operations == sum(1 << bit for bit in everything)
 
 
 def delete_topic(raw: RawClient, name: str) -> None:

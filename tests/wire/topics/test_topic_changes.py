@@ -77,21 +77,6 @@ def test_a_topic_is_deleted_by_its_id(cluster: Cluster, raw: RawClient, unique: 
     await_gone(raw, name)
 
 
-def test_an_unknown_topic_cannot_be_deleted(raw: RawClient, unique: Unique) -> None:
-    assert delete(raw, unique("unknown")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert delete_by_id(raw, uuid.uuid4()).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def test_a_topic_named_by_name_and_by_id_is_an_invalid_request(
-    cluster: Cluster, raw: RawClient, unique: Unique
-) -> None:
-    name = create_topic(cluster, unique("doomed"))
-    wanted = DeleteTopicsRequest.Topic(name=name, topic_id=describe(raw, name).topic_id)
-    (answer,) = raw.call(DeleteTopicsRequest(topics=[wanted], timeout_ms=30_000), 6).responses
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert describe(raw, name).error_code == ErrorCode.NONE
-
-
 def test_a_deleted_topic_refuses_producers_and_consumers(
     cluster: Cluster, raw: RawClient, unique: Unique
 ) -> None:
@@ -186,31 +171,6 @@ def test_new_partitions_may_be_assigned(three_brokers: Cluster, unique: Unique) 
     assert (placed[1], placed[2]) == ([3, 1], [2, 3])
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, -3])
-def test_a_topic_does_not_shrink_or_stay(
-    cluster: Cluster, raw: RawClient, unique: Unique, count: int
-) -> None:
-    name = create_topic(cluster, unique("growing"), partitions=2)
-    answer = grow(raw, name, count)
-    assert answer.error_code == ErrorCode.INVALID_PARTITIONS
-    assert answer.error_message
-    assert len(describe(raw, name).partitions) == 2
-
-
-@pytest.mark.parametrize("assignments", [[], [[1], [1]], [[99]], [[1, 1]], [[]]], ids=str)
-def test_a_bad_assignment_of_new_partitions_is_refused(
-    cluster: Cluster, raw: RawClient, unique: Unique, assignments: Sequence[Sequence[int]]
-) -> None:
-    name = create_topic(cluster, unique("growing"))
-    answer = grow(raw, name, 2, assignments=assignments)
-    assert answer.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert len(describe(raw, name).partitions) == 1
-
-
-def test_an_unknown_topic_cannot_grow(raw: RawClient, unique: Unique) -> None:
-    assert grow(raw, unique("unknown"), 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
 def test_a_trial_adds_nothing(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
     name = create_topic(cluster, unique("growing"))
     assert grow(raw, name, 5, validate_only=True).error_code == ErrorCode.NONE
@@ -262,22 +222,10 @@ def test_minus_one_deletes_up_to_the_high_watermark(raw: RawClient, ten: str) ->
     assert produce(raw, ten, batch(b"next")).base_offset == 10
 
 
-@pytest.mark.parametrize("before", [11, -2])
-def test_records_beyond_the_log_cannot_be_deleted(raw: RawClient, ten: str, before: int) -> None:
-    answer = delete_records(raw, ten, before)
-    assert (answer.error_code, answer.low_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
-    assert list_offset(raw, ten, EARLIEST).offset == 0
-
-
 def test_deleting_what_is_deleted_changes_nothing(raw: RawClient, ten: str) -> None:
     delete_records(raw, ten, 5)
     answer = delete_records(raw, ten, 3)
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 5)
-
-
-def test_records_of_an_unknown_partition_cannot_be_deleted(raw: RawClient, ten: str) -> None:
-    answer = delete_records(raw, ten, 1, partition=3)
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_records_of_a_compacted_topic_cannot_be_deleted(

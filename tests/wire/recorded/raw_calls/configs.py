@@ -117,6 +117,7 @@ CHANGE: Final[Mapping[str, Call]] = {
     "change: append bad": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", APPEND, "burn"))),
     "change: append nothing": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", APPEND, ""))),
     "change: append to a bad topic": _change(_changes(TOPICS, "a b", ("flush.ms", APPEND, "1"))),
+    "change: append to metrics": _change(_changes(METRICS, "raw-x", ("metrics", APPEND, "x"))),
     "change: append known": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", APPEND, "delete"))),
     "change: subtract": _change(_changes(TOPICS, TOPIC, ("cleanup.policy", SUBTRACT, "delete"))),
     "change: subtract unknown": _change(

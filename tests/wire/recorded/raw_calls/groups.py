@@ -56,6 +56,7 @@ COMMIT: Final[Mapping[str, Call]] = {
     "commit: no partitions of a missing topic": _commit(_of(TOPIC), _of(MISSING)),
     "commit: negative offset": _commit(_of(TOPIC, 0, offset=-5)),
     "commit: null metadata": _commit(_of(TOPIC, 0, metadata=None)),
+    "commit: longest metadata": _commit(_of(TOPIC, 0, metadata="m" * 4096)),
     "commit: long metadata": _commit(_of(TOPIC, 0, metadata="m" * 4097)),
     "commit: nameless group": _commit(_of(TOPIC, 0), group=""),
     "commit: long group": _commit(_of(TOPIC, 0), group=LONG),

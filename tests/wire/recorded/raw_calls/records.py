@@ -140,7 +140,7 @@ def _at(name: str, *partitions: tuple[int, int], **more: Plain) -> Plain:
 LIST_OFFSETS: Final[Mapping[str, Call]] = {
     **{
         f"offsets: at {timestamp}": _list(_at(TOPIC, (0, timestamp)))
-        for timestamp in (-1, -2, -3, -4, -5, -6, -7, -100, 0, 1 << 60)
+        for timestamp in (-1, -2, -3, -4, -5, -6, -7, -100, -(2**63), 0, 1 << 60)
     },
     "offsets: missing": _list(_at(MISSING, (0, -1)), _at(TOPIC, (9, -1), (-1, -1))),
     "offsets: nameless": _list(_at("", (0, -1))),

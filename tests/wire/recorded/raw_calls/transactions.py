@@ -194,6 +194,12 @@ ADMIN: Final[Mapping[str, Call]] = {
     ),
     "transactions: of a pattern": _listed(range(2, 3), transactional_id_pattern="made-up.*"),
     "transactions: of a bad pattern": _listed(range(2, 3), transactional_id_pattern="["),
+    "transactions: of a pattern that looks ahead": _listed(
+        range(2, 3), transactional_id_pattern="(?=listed).*"
+    ),
+    "transactions: of a pattern that refers back": _listed(
+        range(2, 3), transactional_id_pattern=r"(l)\1"
+    ),
     "transactions: of an empty pattern": _listed(
         range(2, 3), producer_id_filters=[-5], transactional_id_pattern=""
     ),
