@@ -18,7 +18,7 @@ from embedkafka.server.config.listeners import CONTROL_LISTENER
 from tests.chaos.clients import Client
 from tests.chaos.wire import METADATA_VERSION, Wire
 from tests.cluster.security.test_control_plane import AUTHORIZER, REQUESTS
-from tests.wire.security.test_authorization import PROBES, codes
+from tests.wire.probes import PROBES, codes
 
 if TYPE_CHECKING:
     from tests.chaos.clusters import InProcess

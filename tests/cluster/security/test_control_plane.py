@@ -23,7 +23,7 @@ from embedkafka.security.sasl.logins import plain_login
 from embedkafka.server.api_table import SERVED, load_api
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from embedkafka.server.dispatch import Dispatcher
-from tests.wire.security.test_authorization import PROBES, REFUSALS, codes
+from tests.wire.probes import PROBES, REFUSALS, codes
 
 AUTHORIZER: Final = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
 EPOCH: Final = 1_000_000
