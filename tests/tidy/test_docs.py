@@ -8,6 +8,8 @@ import pytest
 
 import embedkafka
 from embedkafka.server.api_table import SERVED, load_api
+from tests.tidy.pages import api
+from tests.tidy.pages.api import SECTIONS
 from tests.tidy.pages.generated import GENERATED
 from tests.tidy.sources import DOCUMENTS, PACKAGE, ROOT
 
@@ -108,9 +110,15 @@ def test_make_targets_in_the_documents_exist() -> None:
         assert named <= targets, f"{document.name} names {named - targets}"
 
 
-def test_what_the_api_reference_shows_exists() -> None:
-    shown = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/api.md").read_text(), re.MULTILINE)
-    assert {f"embedkafka.{public}" for public in embedkafka.__all__} <= set(shown)
-    for path in shown:
-        module, _, attribute = path.rpartition(".")
-        assert hasattr(importlib.import_module(module), attribute), path
+@pytest.mark.parametrize("home", ["embedkafka", "embedkafka.spark", "embedkafka.explore"])
+def test_the_api_reference_has_every_public_name(home: str) -> None:
+    shown = {name for section in SECTIONS if section.home == home for name in section.names}
+    assert set(importlib.import_module(home).__all__) <= shown
+
+
+def test_the_api_reference_shows_a_class_as_its_source_has_it() -> None:
+    page = api.render()
+    (topic,) = re.findall(r"^### `Topic`$.*?(?=^### )", page, re.DOTALL | re.MULTILINE)
+    public = {name for name in vars(embedkafka.Topic) if not name.startswith("_")}
+    assert set(re.findall(r"^(?:#### `Topic\.|- `)(\w+)`", topic, re.MULTILINE)) >= public
+    assert "timeout_s: float = 30.0" in topic, "a constant is shown by its value"

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.tidy.pages import (
+    api,
     authorization,
     command,
     compatibility,
@@ -23,6 +24,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "flows.md": flows.render,
     DOCS / "states.md": states.render,
     DOCS / "how-to" / "ci.md": partial(shown_files.render, DOCS / "how-to" / "ci.md"),
+    DOCS / "reference" / "api.md": api.render,
     DOCS / "reference" / "authorization.md": authorization.render,
     DOCS / "reference" / "command.md": command.render,
     DOCS / "reference" / "pytest.md": plugin.render,

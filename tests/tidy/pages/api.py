@@ -1,0 +1,229 @@
+"""docs/reference/api.md: the public classes and functions, from their docstrings."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tests.tidy.pages.docstrings import Member, define
+
+HEAD: Final = """# Python API
+
+`make docs` writes this page from the docstrings. Everything here is imported from `embedkafka`,
+unless a heading says otherwise.
+"""
+
+
+class Section(NamedTuple):
+    """Names under one heading."""
+
+    title: str
+    about: str
+    names: Sequence[str]
+    home: str = "embedkafka"
+    """The module that the names are imported from."""
+
+
+SECTIONS: Final = (
+    Section(
+        "The cluster", "", ("EmbeddedKafka", "EmbeddedKafkaTestCase", "ClusterConfig", "TopicSpec")
+    ),
+    Section("Topics and messages", "", ("Topic", "Message")),
+    Section(
+        "Brokers",
+        "From `kafka.broker(id)`, `kafka.brokers` and `kafka.add_broker()`.",
+        ("BrokerHandle", "BrokerState"),
+    ),
+    Section(
+        "Faults",
+        "From `kafka.faults`.",
+        (
+            "Faults",
+            "RequestFilter",
+            "Fault",
+            "LinkFault",
+            "FaultPlan",
+            "FaultStep",
+            "Disk",
+            "ApiKey",
+            "ErrorCode",
+        ),
+    ),
+    Section(
+        "Facts about a cluster",
+        "",
+        (
+            "PartitionStatus",
+            "PageServer",
+            "SeenRequest",
+            "StateChange",
+            "WaitingRequest",
+            "FollowerStatus",
+            "ControllerEvent",
+            "Metrics",
+            "Metric",
+            "GroupStatus",
+            "GroupMember",
+            "TopicPartition",
+            "Mark",
+            "Snapshot",
+        ),
+    ),
+    Section(
+        "Access control",
+        "From `kafka.acls`.",
+        (
+            "Security",
+            "Acl",
+            "Acls",
+            "Refusal",
+            "ResourcePattern",
+            "ResourceType",
+            "PatternType",
+            "AclOperation",
+            "PermissionType",
+        ),
+    ),
+    Section("Logins", "From `kafka.logins`.", ("Logins",)),
+    Section("Time", "From `kafka.clock`.", ("SystemClock", "Frozen")),
+    Section(
+        "Spark",
+        "Imported from `embedkafka.spark`; see [Drive streaming queries](../how-to/streaming.md).",
+        (
+            "drain",
+            "immediate_triggers",
+            "restart",
+            "crash_between_write_and_commit",
+            "progress",
+            "assert_topic_equals",
+            "assert_stream",
+            "latest_by_key",
+            "run_script",
+            "RunningScript",
+            "scripts.redirections.Redirected",
+            "ScriptFailed",
+            "local_session",
+        ),
+        home="embedkafka.spark",
+    ),
+    Section(
+        "Spark on a cluster",
+        "Imported from `embedkafka.spark.remote`.",
+        ("cluster_session", "connect_session", "connect_server"),
+        home="embedkafka.spark.remote",
+    ),
+    Section(
+        "Audit of delivery",
+        "Imported from `embedkafka.spark`; see [Prove delivery](../how-to/audit.md).",
+        (
+            "audit",
+            "assert_delivered",
+            "delivery.result.Delivery",
+            "delivery.result.PartitionDelivery",
+            "delivery.result.Example",
+            "delivery.result.AuditedRecord",
+            "delivery.result.Kind",
+            "delivery.audit.NothingToAudit",
+        ),
+        home="embedkafka.spark",
+    ),
+    Section(
+        "Exploring a job",
+        "Imported from `embedkafka.explore`; see [Explore a job](../how-to/explore.md).",
+        (
+            "explore",
+            "Explored",
+            "Refuted",
+            "Input",
+            "Script",
+            "Options",
+            "latest_by_key",
+            "latest_by",
+            "all_records",
+            "table",
+            "files",
+            "rows",
+        ),
+        home="embedkafka.explore",
+    ),
+    Section(
+        "Errors and warnings",
+        "",
+        (
+            "EmbedKafkaError",
+            "ConfigError",
+            "ConfigWarning",
+            "InvalidArgument",
+            "ClusterClosed",
+            "DirectoryInUse",
+            "AwaitTimeout",
+            "QueryFailed",
+            "UndecodableMessage",
+            "BackgroundFailure",
+        ),
+    ),
+)
+
+_SECTION_OF_DOCSTRING: Final = re.compile(
+    r"^(Args|Raises|Returns):\n((?:    .*\n|\n)+)", re.MULTILINE
+)
+_ITEM: Final = re.compile(r"^    (\*{0,2}[\w.]+): ", re.MULTILINE)
+
+
+def render() -> str:
+    return HEAD + "".join(_section(section) for section in SECTIONS)
+
+
+def _section(section: Section) -> str:
+    about = f"\n{section.about}\n" if section.about else ""
+    return f"\n## {section.title}\n{about}" + "".join(
+        _definition(f"{section.home}.{name}") for name in section.names
+    )
+
+
+def _definition(path: str) -> str:
+    found = define(path)
+    shown = [f"\n### `{found.name}`\n"]
+    takes = set(_ITEM.findall(found.text))
+    if found.signature and (takes or not found.is_class):  # users get the others from a method
+        shown.append(_signature(found.signature))
+    shown.append(_text(found.text))
+    values = [each for each in found.members if each.is_value and each.name not in takes]
+    if values:
+        shown.append("\n**Attributes**\n\n" + "".join(map(_value, values)))
+    shown += [
+        f"\n#### `{found.name}.{member.name}`\n{_signature(member.signature)}{_text(member.text)}"
+        for member in found.members
+        if not member.is_value
+    ]
+    return "".join(shown)
+
+
+def _signature(signature: str) -> str:
+    return f'\n```python {{not-run="it is a signature"}}\n{signature}\n```\n'
+
+
+def _value(member: Member) -> str:
+    about = " ".join(member.text.split())
+    return f"- `{member.name}`: `{member.signature}`{'. ' if about else ''}{about}\n"
+
+
+def _text(text: str) -> str:
+    """A docstring as Markdown: its sections become lists."""
+    if not text:
+        return ""
+    return "\n" + _SECTION_OF_DOCSTRING.sub(_list, text + "\n").rstrip() + "\n"
+
+
+def _list(section: re.Match[str]) -> str:
+    title, body = section.groups()
+    if title == "Returns":
+        return f"**Returns** {' '.join(body.split())}\n"
+    return f"**{'Arguments' if title == 'Args' else title}**\n\n" + "".join(_items(body)) + "\n"
+
+
+def _items(body: str) -> Iterator[str]:
+    """The items of a section, each a line of a list."""
+    starts = [*_ITEM.finditer(body)]
+    for at, start in enumerate(starts):
+        end = starts[at + 1].start() if at + 1 < len(starts) else len(body)
+        yield f"- `{start[1]}`: {' '.join(body[start.end() : end].split())}\n"
