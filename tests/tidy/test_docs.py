@@ -8,7 +8,7 @@ import pytest
 
 import embedkafka
 from embedkafka.server.api_table import SERVED, load_api
-from tests.tidy.pages import api
+from tests.tidy.pages import api, environment
 from tests.tidy.pages.api import SECTIONS
 from tests.tidy.pages.generated import GENERATED
 from tests.tidy.sources import DOCUMENTS, PACKAGE, ROOT
@@ -108,6 +108,16 @@ def test_make_targets_in_the_documents_exist() -> None:
     for document in DOCUMENTS:
         named = set(re.findall(r"`make ([a-z-]+)", document.read_text()))
         assert named <= targets, f"{document.name} names {named - targets}"
+
+
+def test_every_environment_variable_of_ours_is_explained() -> None:
+    sources = [*PACKAGE.rglob("*.py"), *(ROOT / "pytest_plugin").rglob("*.py")]
+    named = {
+        name
+        for source in sources
+        for name in re.findall(r"\bEMBEDKAFKA_[A-Z_]+[A-Z]\b", source.read_text())
+    }
+    assert named == set(environment.OURS)
 
 
 @pytest.mark.parametrize("home", ["embedkafka", "embedkafka.spark", "embedkafka.explore"])

@@ -1,10 +1,10 @@
 """docs/reference/api.md: the public classes and functions, from their docstrings."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tests.tidy.pages.docstrings import Member, define
+from tests.tidy.pages.docstrings import SECTION, Member, arguments, define, items
 
 HEAD: Final = """# Python API
 
@@ -163,11 +163,6 @@ SECTIONS: Final = (
     ),
 )
 
-_SECTION_OF_DOCSTRING: Final = re.compile(
-    r"^(Args|Raises|Returns):\n((?:    .*\n|\n)+)", re.MULTILINE
-)
-_ITEM: Final = re.compile(r"^    (\*{0,2}[\w.]+): ", re.MULTILINE)
-
 
 def render() -> str:
     return HEAD + "".join(_section(section) for section in SECTIONS)
@@ -183,7 +178,7 @@ def _section(section: Section) -> str:
 def _definition(path: str) -> str:
     found = define(path)
     shown = [f"\n### `{found.name}`\n"]
-    takes = set(_ITEM.findall(found.text))
+    takes = arguments(found.text)
     if found.signature and (takes or not found.is_class):  # users get the others from a method
         shown.append(_signature(found.signature))
     shown.append(_text(found.text))
@@ -211,19 +206,12 @@ def _text(text: str) -> str:
     """A docstring as Markdown: its sections become lists."""
     if not text:
         return ""
-    return "\n" + _SECTION_OF_DOCSTRING.sub(_list, text + "\n").rstrip() + "\n"
+    return "\n" + SECTION.sub(_list, text + "\n").rstrip() + "\n"
 
 
 def _list(section: re.Match[str]) -> str:
     title, body = section.groups()
     if title == "Returns":
         return f"**Returns** {' '.join(body.split())}\n"
-    return f"**{'Arguments' if title == 'Args' else title}**\n\n" + "".join(_items(body)) + "\n"
-
-
-def _items(body: str) -> Iterator[str]:
-    """The items of a section, each a line of a list."""
-    starts = [*_ITEM.finditer(body)]
-    for at, start in enumerate(starts):
-        end = starts[at + 1].start() if at + 1 < len(starts) else len(body)
-        yield f"- `{start[1]}`: {' '.join(body[start.end() : end].split())}\n"
+    rows = "".join(f"- `{name}`: {meaning}\n" for name, meaning in items(body).items())
+    return f"**{'Arguments' if title == 'Args' else title}**\n\n{rows}\n"

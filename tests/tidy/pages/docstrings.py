@@ -6,6 +6,7 @@ from: `embedkafka.Topic` in `embedkafka/cluster/clients/topic.py`.
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from typing import Final
 
 from tests.tidy.sources import ROOT
 
+SECTION: Final = re.compile(r"^(Args|Raises|Returns):\n((?:    .*\n|\n)+)", re.MULTILINE)
+_ITEM: Final = re.compile(r"^    (\*{0,2}[\w.]+): ", re.MULTILINE)
 _WIDTH: Final = 88
 _CAN_BE_SHOWN: Final = (int, float, str)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -49,6 +52,20 @@ def define(path: str) -> Definition:
         return _class(source, node)
     member = _member(source, node)
     return Definition(name=name, signature=member.signature, text=member.text, is_class=False)
+
+
+def arguments(docstring: str) -> dict[str, str]:
+    """What a docstring says of each argument."""
+    sections = dict(SECTION.findall(docstring + "\n"))
+    return items(sections.get("Args", ""))
+
+
+def items(body: str) -> dict[str, str]:
+    """The names in a section of a docstring, with what it says of them."""
+    _, *parts = _ITEM.split(body)
+    return {
+        name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def _class(source: str, node: ast.ClassDef) -> Definition:

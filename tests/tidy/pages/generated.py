@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.tidy.pages import (
     api,
     authorization,
+    client_properties,
     command,
     compatibility,
     flows,
@@ -26,6 +27,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "how-to" / "ci.md": partial(shown_files.render, DOCS / "how-to" / "ci.md"),
     DOCS / "reference" / "api.md": api.render,
     DOCS / "reference" / "authorization.md": authorization.render,
+    DOCS / "reference" / "client-properties.md": client_properties.render,
     DOCS / "reference" / "command.md": command.render,
     DOCS / "reference" / "pytest.md": plugin.render,
     DOCS / "reference" / "settings.md": settings.render,

@@ -16,11 +16,11 @@ from embedkafka import (
     OwnedTopic,
     Topic,
 )
-from embedkafka.spark import client_settings
 from pytest_embedkafka import fixtures
 from pytest_embedkafka.options import add_options
 from pytest_embedkafka.run_cluster import RunCluster
 from pytest_embedkafka.worker_cluster import WorkerCluster
+from tests.tidy.pages import environment
 from tests.tidy.pages.tables import table
 
 HEAD = """# The pytest plugin
@@ -44,7 +44,9 @@ FIXTURES_FOOT = """
   `--spark-leftovers` changes that. Queries of a fixture stay until the fixture stops them.
 - A test that fails shows the cluster, its queries and the end of Spark's log below its own output;
   see [reading failure reports](../how-to/reports.md).
+"""
 
+OPTIONS_HEAD = """
 ## Options
 
 Each option is also an ini key of the same meaning, for `pyproject.toml`, `pytest.ini` or `tox.ini`.
@@ -74,14 +76,6 @@ What the table does not list of topics, groups and brokers works on all of them.
 
 """
 
-CLIENT_HEAD = """
-## Properties of `--kafka-client-config`
-
-Spark gets every property that is not refused, as the option `kafka.<property>`. Topic handles use
-librdkafka, which has most of them under the same name:
-
-"""
-
 
 def render() -> str:
     declared = _Declarations()
@@ -91,12 +85,13 @@ def render() -> str:
             HEAD,
             table(["fixture", "scope", "what it is"], _fixtures()),
             FIXTURES_FOOT,
+            environment.marks(),
+            OPTIONS_HEAD,
             table(["option", "ini key", "default", "meaning"], declared.rows()),
             OPTIONS_FOOT,
+            environment.variables(),
             WHERE_HEAD,
             table(["", "embedded", "shared by workers", "external"], _where()),
-            CLIENT_HEAD,
-            table(["property", "for librdkafka"], _client_properties()),
         )
     )
 
@@ -146,18 +141,6 @@ def _who_has(name: str, shared: type, plain: type) -> tuple[bool, bool]:
 
 def _yes(is_there: bool) -> str:
     return "yes" if is_there else "the test is skipped"
-
-
-def _client_properties() -> Iterator[tuple[str, ...]]:
-    meanings = {
-        "bootstrap.servers": "the cluster, unless `--kafka-bootstrap` names it",
-        **dict.fromkeys(client_settings.SAME_NAME, "the same"),
-        **client_settings.TRANSLATED,
-        **dict.fromkeys(client_settings.JAVA_ONLY, "not used"),
-        **{name: f"refused: {why}" for name, why in client_settings.REFUSED.items()},
-    }
-    for name in sorted(meanings):
-        yield f"`{name}`", meanings[name]
 
 
 def _fixtures() -> Iterator[tuple[str, ...]]:
