@@ -204,9 +204,9 @@ def _find_if_ours(module: str, name: str) -> tuple[str, ast.ClassDef | Function]
     for node in tree.body:
         if isinstance(node, ast.ClassDef | Function) and node.name == name:
             return module, node
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and _imports(node, name):
-            return _find_if_ours(node.module, name)
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ImportFrom) and each.module and _imports(each, name):
+            return _find_if_ours(each.module, name)
     return None
 
 
