@@ -1,35 +1,72 @@
-"""Takes the pictures of README from a real run: `make pictures`. It needs Chromium and Spark.
+"""Takes the pictures of the documents from real runs: `make pictures`. It needs Chromium and Spark.
 
-Not here: whether the page is right; `test_browser` asks that.
+Not here: whether the pages are right; `test_browser` asks that.
 """
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from tests.page.browser import Browser
+from tests.page.terminal import as_page
 
-SUITE = Path(__file__).with_name("pictured") / "shop.py"
-PICTURES = Path(__file__).parents[2] / "docs" / "assets" / "pictures"
+SUITES: Final = Path(__file__).with_name("pictured")
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "assets" / "pictures"
+WIDTH: Final = 1180
 
 
 def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "report.html"
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", SUITE.name]
-        done = subprocess.run(
-            [*command, f"--rootdir={SUITE.parent}", f"--kafka-report={page}"],
-            cwd=SUITE.parent,
-            check=False,
-        )
-        assert done.returncode == 1, "one test is red"
-        PICTURES.mkdir(exist_ok=True)
-        with Browser(Path(folder) / "profile", width=1180, height=1440) as browser:
+        pages = Path(folder)
+        run, audit, terminal = (pages / f"{name}.html" for name in ("run", "audit", "terminal"))
+        _run_red(pages, "shop.py", f"--kafka-report={run}")
+        printed = _run_red(pages, "ledger.py", "--color=yes", "--tb=short", AUDIT_PAGE=str(audit))
+        terminal.write_text(as_page(_refutation(printed)))
+        with Browser(pages / "profile", width=WIDTH, height=1440) as browser:
             browser.prefer("light")
-            browser.open(page.as_uri())
+            browser.open(run.as_uri())
             browser.wait_for("document.querySelectorAll('.failure svg rect').length > 3")
             browser.picture(PICTURES / "run.png")
+            _picture_whole(browser, audit, PICTURES / "audit.png")
+            _picture_whole(browser, terminal, PICTURES / "explore.png")
+
+
+def _run_red(folder: Path, suite: str, *options: str, **environment: str) -> str:
+    """What pytest prints of a suite of which one test fails."""
+    shutil.copy(SUITES / suite, folder)
+    plain = ["-p", "no:cacheprovider", "-p", "no:asyncio"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plain, suite, *options],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert "1 failed" in done.stdout, done.stdout
+    return done.stdout
+
+
+def _refutation(printed: str) -> str:
+    """The failure's message: from the name of the test to the report of its cluster."""
+    lines = printed.splitlines()
+    plain = [line.strip("\x1b[0123456789;m") for line in lines]
+    begins = next(at for at, line in enumerate(plain) if line.startswith("____"))
+    ends = next(at for at, line in enumerate(plain) if at > begins and line.startswith("----"))
+    return "\n".join(["$ pytest ledger.py", *lines[begins:ends]])
+
+
+def _picture_whole(browser: Browser, page: Path, picture: Path) -> None:
+    browser.resize(WIDTH, 100)
+    browser.open(page.as_uri())
+    browser.wait_for(f"location.pathname.endsWith('{page.name}') && document.body.offsetHeight")
+    browser.resize(WIDTH, int(browser.run("document.documentElement.scrollHeight")))
+    browser.picture(picture)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ from embedkafka.spark import (
     restart,
 )
 
+IMPATIENT = {"kafka.request.timeout.ms": "2000", "kafka.default.api.timeout.ms": "5000"}
+"""Spark may ask the broker that the second test kills."""
+
 
 @pytest.fixture
 def orders(kafka: EmbeddedKafka) -> Topic:
@@ -31,7 +34,7 @@ def job(
     orders: Topic, invoices: Topic, spark: SparkSession, spark_checkpoint: Path
 ) -> Iterator[StreamingQuery]:
     """Writes an invoice for each order."""
-    stream = spark.readStream.format("kafka").options(**orders.spark_options()).load()
+    stream = spark.readStream.format("kafka").options(**orders.spark_options(**IMPATIENT)).load()
     given = stream.selectExpr(
         "key", "from_json(cast(value AS string), 'id int, quantity int') AS given"
     )
