@@ -18,7 +18,7 @@ def add(commands: "Subcommands") -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="also find this module of Spark, such as spark-avro; may be repeated",
+        help="also find this module: spark-avro, spark-protobuf, delta or iceberg; may be repeated",
     )
     parser.add_argument(
         "--archive",

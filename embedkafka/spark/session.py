@@ -37,6 +37,7 @@ from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.connector.java import find_java, java_version, read_release
 from embedkafka.spark.connector.packages import require_packages
 from embedkafka.spark.connector.progress import Progress, print_progress
+from embedkafka.spark.connector.table_formats import format_settings
 from embedkafka.spark.local_files import local_files
 from embedkafka.spark.warm.wish import wants_warm
 
@@ -118,8 +119,8 @@ def local_session(
     Args:
         app_name: Spark's name of the application.
         jars: the connector's jars; by default they are searched for, and downloaded if necessary.
-        packages: further modules of Spark, found like the connector: `spark-avro`,
-            `spark-protobuf`.
+        packages: further modules, found like the connector: `spark-avro`, `spark-protobuf`,
+            and with the settings they need `delta` and `iceberg`.
         config: Spark settings, which override ours; its Java options and class path are appended.
         archive: whether Java starts from an archive of Spark's classes, which the first session
             writes into the cache when it ends (about 170 MB): `auto`, `use` to write none, `no`,
@@ -144,7 +145,8 @@ def local_session(
     with ExitStack() as running:
         directory = running.enter_context(_temporary_directory())
         running.enter_context(_no_artifacts_folder())
-        settings = _settings(app_name, (*connector.jars, *further), spark, directory, config or {})
+        all_jars = (*connector.jars, *further)
+        settings = _settings(app_name, all_jars, spark, directory, packages, config or {})
         settings[_ARGUMENTS_KEY] = _as_json(app_name, connector.jars, packages, config or {})
         is_warm = wants_warm(warm, os.environ) and wish != NEW
         lease = _lease_jvm(settings, spark, wish, progress) if is_warm else None
@@ -198,9 +200,12 @@ def _settings(
     jars: Sequence[Path],
     spark: InstalledSpark,
     directory: Path,
+    packages: Sequence[str],
     config: Mapping[str, object],
 ) -> dict[str, str]:
+    warehouse = {"spark.sql.warehouse.dir": str(directory / "warehouse")}
     given = {key: str(value) for key, value in config.items()}
+    given |= format_settings(packages, warehouse | given)
     master = given.get("spark.master", _SETTINGS["spark.master"])
     # Executors of their own would have another class path.
     file_jars, file_settings = local_files(given) if _is_one_jvm(master) else ([], {})
@@ -210,7 +215,7 @@ def _settings(
         **_SETTINGS,
         "spark.app.name": app_name,
         "spark.local.dir": str(directory / "local"),
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        **warehouse,
         LOG_FILE_KEY: str(directory / "spark.log"),
         **_quick_checkpoints(spark, master),
         **file_settings,

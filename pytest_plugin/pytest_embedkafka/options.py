@@ -156,7 +156,8 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a further module of Spark for `spark`, such as spark-avro; may be repeated",
+        help="a further module for `spark`: spark-avro, spark-protobuf, delta or iceberg; may be "
+        "repeated",
     )
     group.addoption(
         "--spark-archive",

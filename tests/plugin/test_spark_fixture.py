@@ -213,6 +213,35 @@ def test_avro_makes_a_round_trip_through_a_topic(
     pytester.runpytest_subprocess("--spark-package", "spark-avro").assert_outcomes(passed=1)
 
 
+@pytest.mark.gate
+def test_table_formats_share_a_session(pytester: pytest.Pytester) -> None:
+    require_packages(["delta", "iceberg"])  # in the cache
+    pytester.makepyfile(
+        """
+        def test_orders(kafka_topic, spark, tmp_path):
+            kafka_topic.send("a")
+            kafka_topic.send("b")
+            lake = str(tmp_path / "lake")
+            spark.sql("CREATE TABLE iceberg.db.orders (value STRING) USING iceberg")
+
+            def save(batch, number):
+                batch.write.format("delta").mode("append").save(lake)
+                batch.writeTo("iceberg.db.orders").append()
+
+            orders = kafka_topic.stream(spark).selectExpr("CAST(value AS STRING) AS value")
+            writer = orders.writeStream.foreachBatch(save).trigger(availableNow=True)
+            writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            writer.start().awaitTermination()
+            spark.sql(f"DELETE FROM delta.`{lake}` WHERE value = 'a'")
+            spark.sql("DELETE FROM iceberg.db.orders WHERE value = 'b'")
+            assert [row.value for row in spark.read.format("delta").load(lake).collect()] == ["b"]
+            assert [row.value for row in spark.table("iceberg.db.orders").collect()] == ["a"]
+        """
+    )
+    arguments = ("--spark-package", "delta", "--spark-package", "iceberg")
+    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=1)
+
+
 @pytest.mark.slow
 def test_each_worker_has_a_session_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(

@@ -17,7 +17,7 @@ from embedkafka.spark.connector.java import find_java
 
 _TIMEOUT_SECONDS: Final = 300
 
-#: Dependencies of the connector that Spark already includes; hadoop alone would be 50 MB.
+#: Dependencies that Spark already includes; hadoop alone would be 50 MB.
 _ALREADY_IN_SPARK: Final = (
     "org.apache.hadoop",
     "org.scala-lang",
@@ -28,6 +28,11 @@ _ALREADY_IN_SPARK: Final = (
     "org.xerial.snappy",
     "com.github.luben",
     "com.google.code.findbugs",
+    "com.fasterxml.jackson.core",
+    "com.fasterxml.jackson.datatype",
+    "org.antlr",
+    "org.apache.parquet",
+    "org.roaringbitmap",
 )
 
 #: Spark's parent pom names this mirror, and Maven fails if it does not answer. The same id declared
@@ -81,11 +86,13 @@ _IVY_DEPENDENCY: Final = """\
     </dependency>"""
 _IVY_EXCLUSION: Final = '      <exclude org="{group}"/>'
 
+#: What is asked for by name; other artifacts come with these.
+_GROUPS: Final = r"(?:org\.apache\.spark|io\.delta|org\.apache\.iceberg)"
 #: How the two tools report that a repository answered and has no such release.
 _ABSENT: Final = re.compile(
-    r"(?:Could not find artifact |Failure to find )org\.apache\.spark:(?P<maven>spark-[\w.-]+)"
-    r"|org\.apache\.spark:(?P<cached>spark-[\w.-]+):\S+ was not found in"
-    r"|:: org\.apache\.spark#(?P<ivy>spark-[\w.-]+);\S+: not found"
+    r"(?:Could not find artifact |Failure to find )" + _GROUPS + r":(?P<maven>[\w.-]+)"
+    r"|" + _GROUPS + r":(?P<cached>[\w.-]+):\S+ was not found in"
+    r"|:: " + _GROUPS + r"#(?P<ivy>[\w.-]+);\S+: not found"
 )
 _REASON: Final = re.compile(r"^(?:\[ERROR\] \S|:: \S+;|\S*Exception|Error)")
 #: Where the cause begins in Maven's line, which names the goal, project and artifacts before it.

@@ -3,6 +3,7 @@
 Jars of Spark's own release fit if they are complete. Those of a lower release must also link.
 """
 
+import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,6 +50,35 @@ def find_misfit(jars: Sequence[Path], spark: InstalledSpark, cache: JarCache) ->
         artifact=connector if by_connector else connector_artifacts(spark.scala)[1].name,
         fits_spark=releases.pop() if unlinked.jar and len(releases) == 1 else None,
     )
+
+
+def find_misfit_of_stand_in(
+    jars: Sequence[Path],
+    spark: InstalledSpark,
+    cache: JarCache,
+    *,
+    marker: str,
+    is_exact: bool,
+    fits_spark: str | None = None,
+) -> Misfit | None:
+    """Why this module does not fit; None if it does. The first jar has the class `marker`.
+
+    What is made for this Spark (`is_exact`) need not be linked.
+    """
+    jar = jars[0]
+    name = re.sub(r"-\d+\.[\w.-]*\.jar$", "", jar.name)
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            if marker not in opened.namelist():
+                return Misfit(reason=f"{jar} is another jar", artifact=name)
+    except (OSError, zipfile.BadZipFile) as error:
+        return Misfit(reason=f"{jar} is not a readable jar ({error})", artifact=name)
+    if is_exact:
+        return None
+    unlinked = find_unlinked(jars, spark, cache)
+    if unlinked is None:
+        return None
+    return Misfit(reason=unlinked.reason, artifact=name, fits_spark=fits_spark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,25 @@
 """What a search is for: the Kafka connector, or another module of Spark that PySpark leaves out."""
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from embedkafka.spark.connector.artifacts import Artifact, connector_artifact, lower_releases
-from embedkafka.spark.connector.installed import InstalledSpark
+from embedkafka.spark.connector.artifacts import (
+    Artifact,
+    connector_artifact,
+    is_lower_of_line,
+    lower_releases,
+)
+from embedkafka.spark.connector.installed import InstalledSpark, release_numbers
 from embedkafka.spark.connector.jar_cache import JarCache
 from embedkafka.spark.connector.jar_downloads import Wanted
 from embedkafka.spark.connector.jar_stores import JarStore, jar_sets
-from embedkafka.spark.connector.misfits import Misfit, find_misfit, find_unlinked
+from embedkafka.spark.connector.misfits import (
+    Misfit,
+    find_misfit,
+    find_misfit_of_stand_in,
+)
 
 #: Modules that consist of one jar, with a class file of each. Spark has what they depend on.
 PACKAGES: Final[Mapping[str, str]] = {
@@ -30,6 +38,9 @@ class Module(Protocol):
     @property
     def artifact(self) -> Artifact:
         """The main jar, whose release is the module's."""
+
+    def releases_in(self, store: JarStore) -> list[str]:
+        """The releases that a store has and that may fit, downward."""
 
     def jar_sets(self, store: JarStore, release: str) -> Iterator[tuple[Path, ...]]:
         """The complete sets of that release in a store, the best first."""
@@ -51,6 +62,9 @@ class KafkaConnector:
     @property
     def artifact(self) -> Artifact:
         return connector_artifact(self.spark.scala)
+
+    def releases_in(self, store: JarStore) -> list[str]:
+        return _lower_releases_in(store, self.artifact, self.spark)
 
     def jar_sets(self, store: JarStore, release: str) -> Iterator[tuple[Path, ...]]:
         return jar_sets(store, release, self.spark.scala)
@@ -78,6 +92,9 @@ class Package:
             marker=PACKAGES[self.title],
         )
 
+    def releases_in(self, store: JarStore) -> list[str]:
+        return _lower_releases_in(store, self.artifact, self.spark)
+
     def jar_sets(self, store: JarStore, release: str) -> Iterator[tuple[Path, ...]]:
         if jar := store.jars(self.artifact).get(release):
             yield (jar,)
@@ -86,18 +103,17 @@ class Package:
         yield Wanted(releases=((self.artifact, release),), title=release)
 
     def find_misfit(self, jars: Sequence[Path], cache: JarCache) -> Misfit | None:
-        (jar,) = jars
-        name = self.artifact.name
-        try:
-            with zipfile.ZipFile(jar) as opened:
-                if self.artifact.marker not in opened.namelist():
-                    return Misfit(reason=f"{jar} is another jar", artifact=name)
-        except (OSError, zipfile.BadZipFile) as error:
-            return Misfit(reason=f"{jar} is not a readable jar ({error})", artifact=name)
-        release = self.artifact.find_release(jar.name)
-        if release == self.spark.release:
-            return None
-        unlinked = find_unlinked([jar], self.spark, cache)
-        if unlinked is None:
-            return None
-        return Misfit(reason=unlinked.reason, artifact=name, fits_spark=release)
+        release = self.artifact.find_release(jars[0].name)
+        return find_misfit_of_stand_in(
+            jars,
+            self.spark,
+            cache,
+            marker=self.artifact.marker,
+            is_exact=release == self.spark.release,
+            fits_spark=release,
+        )
+
+
+def _lower_releases_in(store: JarStore, artifact: Artifact, spark: InstalledSpark) -> list[str]:
+    held = (release for release in store.jars(artifact) if is_lower_of_line(release, spark))
+    return sorted(held, key=release_numbers, reverse=True)

@@ -1,4 +1,4 @@
-"""Finds further modules of Spark by one word, in the places where the connector is searched for."""
+"""Finds further modules of Spark, and table formats, by one word."""
 
 import logging
 import os
@@ -9,9 +9,10 @@ from embedkafka.runtime.failures import ConfigError
 from embedkafka.spark.connector.installed import InstalledSpark, require_installed_spark
 from embedkafka.spark.connector.jar_cache import jar_cache
 from embedkafka.spark.connector.jars import ConnectorNotFound
-from embedkafka.spark.connector.modules import PACKAGES, Package
+from embedkafka.spark.connector.modules import PACKAGES, Module, Package
 from embedkafka.spark.connector.progress import Progress, print_progress
 from embedkafka.spark.connector.search import JarSearch
+from embedkafka.spark.connector.table_formats import TABLE_FORMATS, TableFormat
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,24 +30,31 @@ def require_packages(
     """
     environ = os.environ if environ is None else environ
     for name in names:
-        if name not in PACKAGES:
+        if name not in PACKAGES and name not in TABLE_FORMATS:
+            known = ", ".join((*PACKAGES, *TABLE_FORMATS))
             raise ConfigError(
-                f"no package is called {name!r}, only {', '.join(PACKAGES)}. For others, set "
+                f"no package is called {name!r}, only {known}. For others, set "
                 "spark.jars.packages to Maven coordinates, such as "
                 "org.postgresql:postgresql:42.7.4, in the session's settings."
             )
     spark = require_installed_spark(environ)
-    wanted = [Package(spark=spark, title=name) for name in dict.fromkeys(names)]
+    wanted = [_module(name, spark) for name in dict.fromkeys(names)]
     missing = [package for package in wanted if not _is_among(given, package)]
     return tuple(jar for package in missing for jar in _require(package, spark, progress, environ))
 
 
-def _is_among(jars: Sequence[Path], package: Package) -> bool:
+def _module(name: str, spark: InstalledSpark) -> Module:
+    if name in TABLE_FORMATS:
+        return TableFormat(spark=spark, title=name)
+    return Package(spark=spark, title=name)
+
+
+def _is_among(jars: Sequence[Path], package: Module) -> bool:
     return any(package.artifact.find_release(jar.name) for jar in jars)
 
 
 def _require(
-    package: Package, spark: InstalledSpark, progress: Progress, environ: Mapping[str, str]
+    package: Module, spark: InstalledSpark, progress: Progress, environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
     cache = jar_cache(spark, environ, package=package.title)
     search = JarSearch(package, spark, cache, environ)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from embedkafka.spark.connector.artifacts import is_lower_of_line, lower_releases
+from embedkafka.spark.connector.artifacts import lower_releases
 from embedkafka.spark.connector.installed import InstalledSpark, release_numbers
 from embedkafka.spark.connector.jar_cache import JarCache
 from embedkafka.spark.connector.jar_downloads import (
@@ -66,7 +66,7 @@ class JarSearch:
             return None
 
     def _find_cached(self) -> FoundJars | None:
-        releases = self._releases_in(self._cached)
+        releases = self._module.releases_in(self._cached)
         for release in releases:
             if found := self._find_in(self._cached, release):
                 return found
@@ -112,14 +112,9 @@ class JarSearch:
 
     def _candidates(self) -> list[str]:
         """Spark's release and lower ones downward: those at hand, and those that may exist."""
-        at_hand = {release for store in self._others for release in self._releases_in(store)}
+        at_hand = {release for store in self._others for release in self._module.releases_in(store)}
         possible = {self._spark.release, *lower_releases(self._spark.release)}
         return sorted(at_hand | possible, key=release_numbers, reverse=True)
-
-    def _releases_in(self, store: JarStore) -> list[str]:
-        held = store.jars(self._module.artifact)
-        fitting = [release for release in held if is_lower_of_line(release, self._spark)]
-        return sorted(fitting, key=release_numbers, reverse=True)
 
     def _keep(self, found: FoundJars) -> FoundJars:
         kept = self._cache.publish(found.jars)

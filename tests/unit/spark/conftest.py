@@ -23,7 +23,7 @@ target = pathlib.Path(next(a for a in sys.argv if a.startswith("-DoutputDirector
 with open(here / "calls", "a") as calls:
     calls.write("call\\n")
 repository = here / "repository"
-wanted = re.findall(r"<artifactId>(spark-.*_2.*)</artifactId>\\s*<version>(.*)</version>", pom)
+wanted = re.findall(r"<artifactId>(.*spark-.*_2.*)</artifactId>\\s*<version>(.*)</version>", pom)
 if not any(repository.glob("spark-*")):
     sys.exit("[ERROR] Could not transfer artifact org.apache.spark:x:pom:1: Connection refused")
 for name, release in wanted:

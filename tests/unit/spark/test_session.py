@@ -37,7 +37,7 @@ def settings(machine: Machine, tmp_path: Path) -> Any:
 
     def settings(**config: Any) -> Any:
         spelled = {key.replace("_", "."): value for key, value in config.items()}
-        return session._settings("app", jars, spark, tmp_path, spelled)
+        return session._settings("app", jars, spark, tmp_path, (), spelled)
 
     return settings
 

@@ -109,6 +109,6 @@ def test_a_package_that_is_nowhere_is_told_with_the_way_out(find: Any) -> None:
 
 def test_an_unknown_package_is_misuse(find: Any) -> None:
     with pytest.raises(
-        ConfigError, match=r"only spark-avro, spark-protobuf.*spark\.jars\.packages"
+        ConfigError, match=r"only spark-avro, spark-protobuf, delta, iceberg.*spark\.jars\.packages"
     ):
-        find("delta")
+        find("hudi")
