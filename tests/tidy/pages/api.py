@@ -25,13 +25,27 @@ class Section(NamedTuple):
 
 SECTIONS: Final = (
     Section(
-        "The cluster", "", ("EmbeddedKafka", "EmbeddedKafkaTestCase", "ClusterConfig", "TopicSpec")
+        "The cluster",
+        "",
+        ("EmbeddedKafka", "Cluster", "EmbeddedKafkaTestCase", "ClusterConfig", "TopicSpec"),
     ),
-    Section("Topics and messages", "", ("Topic", "Message")),
+    Section(
+        "Topics and messages",
+        "`kafka.topic(...)` and `kafka.existing_topic(...)` return a `Topic`, and an `OwnedTopic` "
+        "if the cluster is embedded.",
+        ("Topic", "OwnedTopic", "Message"),
+    ),
+    Section(
+        "Groups",
+        "`kafka.group(...)` returns a `GroupHandle`, and an `OwnedGroup` if the cluster is "
+        "embedded.",
+        ("GroupHandle", "OwnedGroup", "GroupStatus", "GroupMember"),
+    ),
     Section(
         "Brokers",
-        "From `kafka.broker(id)`, `kafka.brokers` and `kafka.add_broker()`.",
-        ("BrokerHandle", "BrokerState"),
+        "From `kafka.brokers`, `kafka.broker(id)` and `kafka.brokers.add()`. Those of an embedded "
+        "cluster are an `OwnedBrokers` and `OwnedBroker`s.",
+        ("BrokerHandles", "OwnedBrokers", "BrokerHandle", "OwnedBroker", "BrokerState"),
     ),
     Section(
         "Faults",
@@ -61,8 +75,6 @@ SECTIONS: Final = (
             "ControllerEvent",
             "Metrics",
             "Metric",
-            "GroupStatus",
-            "GroupMember",
             "TopicPartition",
             "Mark",
             "Snapshot",
