@@ -25,13 +25,13 @@ from embedkafka.server.lazy_coordinator import LazyCoordinator
 from embedkafka.server.metadata_cache import MetadataCache
 from embedkafka.server.topics.admin import TopicAdmin
 from embedkafka.server.topics.auto_creation import AutoCreation
-from embedkafka.server.topics.delayed import DelayedTopics
 from embedkafka.zk.kafka_zk import KafkaZk
 
 if TYPE_CHECKING:
     from embedkafka.group.service import GroupService
     from embedkafka.security.acl.authorizer import AclAuthorizer
     from embedkafka.security.tokens import DelegationTokens
+    from embedkafka.server.topics.delayed import DelayedTopics
     from embedkafka.server.txn_verification import TxnVerification
     from embedkafka.txn.service import TxnService
 
@@ -79,8 +79,8 @@ class BrokerParts:
     config: DynamicConfig
     topics: TopicAdmin
     auto_creation: AutoCreation
-    topic_purgatory: Purgatory[DelayedTopics]
-    election_purgatory: Purgatory[DelayedTopics]
+    topic_purgatory: "Purgatory[DelayedTopics]"
+    election_purgatory: "Purgatory[DelayedTopics]"
     logs: LogManager
     replicas: ReplicaManager
     fetches: FetchManager

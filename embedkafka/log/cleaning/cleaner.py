@@ -20,10 +20,9 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from embedkafka.log.cleanable import CleaningView, SegmentToClean
-from embedkafka.log.cleaning.compaction import CleanedTransactions, Compaction, OffsetMap
 from embedkafka.log.config import LogConfig
 from embedkafka.log.files import checkpoints
 from embedkafka.log.files.checkpoints import CorruptCheckpoint
@@ -37,6 +36,9 @@ from embedkafka.runtime.files import Files
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import dataclass
+
+if TYPE_CHECKING:
+    from embedkafka.log.cleaning.compaction import CleanedTransactions, Compaction, OffsetMap
 
 _LOG = logging.getLogger(__name__)
 
@@ -293,6 +295,8 @@ class Cleaner:
 
     def _clean(self, chosen: LogToClean) -> "Steps[int]":
         """Rewrites the log; returns the offset up to which it is now clean."""
+        from embedkafka.log.cleaning.compaction import CleanedTransactions, Compaction  # few do
+
         log = chosen.log
         aborted = log.cleanable.aborted_transactions()
         offsets = yield from self._map_offsets(chosen, aborted)
@@ -325,6 +329,8 @@ class Cleaner:
 
         There is always room for one batch: without progress the cleaner would try forever.
         """
+        from embedkafka.log.cleaning.compaction import CleanedTransactions, OffsetMap  # as above
+
         start_offset = chosen.first_dirty_offset
         offsets = OffsetMap(self.config.max_keys, latest_offset=start_offset - 1)
         transactions = CleanedTransactions(aborted)
@@ -430,8 +436,8 @@ def _is_overdue(candidate: LogToClean, now_ms: int) -> bool:
 def _rewrite(
     log: Log,
     old: Sequence[Segment],
-    compaction: Compaction,
-    transactions: CleanedTransactions,
+    compaction: "Compaction",
+    transactions: "CleanedTransactions",
 ) -> "Steps[Segment]":
     """Writes a new segment with the retained records of the old ones."""
     new = log.cleanable.new_segment(old[0].base_offset)
