@@ -17,7 +17,7 @@ from embedkafka.server.api_table import SERVED
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from tests.chaos.clients import Client
 from tests.chaos.wire import METADATA_VERSION, Wire
-from tests.cluster.security.test_control_plane import AUTHORIZER, REQUESTS
+from tests.cluster.broker_requests import AUTHORIZER, REQUESTS
 from tests.wire.probes import PROBES, codes
 
 if TYPE_CHECKING:

@@ -250,3 +250,14 @@ WAYS_TO_LEAVE: dict[str, Callable[[Members], str]] = {
     "static members of both kinds": leave_static_of_both_kinds,
 }
 """How a group may be left: each returns the state that it is in, or comes to be in."""
+
+
+def coordinator_of(kafka: EmbeddedKafka, group: str) -> int:
+    return kafka.leader_of("__consumer_offsets", offsets_partition(kafka, group))
+
+
+def offsets_partition(kafka: EmbeddedKafka, group: str) -> int:
+    for handle in kafka.brokers:
+        if handle.is_running:
+            return handle._lifecycle.require_broker().groups.coordinator.partition_for(group)
+    raise AssertionError("no broker is running")

@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, TopicPartition
 from embedkafka import EmbeddedKafka, Topic
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.transactions import DescribeTransactionsRequest
-from tests.cluster.replication.test_failover import coordinator_of
+from tests.cluster.members import coordinator_of
 from tests.wire.clients import Cluster, await_coordinators, eventually
-from tests.wire.groups.test_consumer_groups import Member as ConsumerMember
-from tests.wire.groups.test_consumer_groups import describe as describe_consumers
-from tests.wire.groups.test_group_offsets import commit, committed
-from tests.wire.groups.test_groups import Member, describe
+from tests.wire.consumer_members import Member as ConsumerMember
+from tests.wire.consumer_members import describe as describe_consumers
+from tests.wire.group_offsets import commit, committed
+from tests.wire.members import Member, describe
 from tests.wire.raw_client import RawClient
 from tests.wire.raw_transaction import RawTransaction
 

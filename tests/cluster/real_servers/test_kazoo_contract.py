@@ -20,7 +20,7 @@ from embedkafka.zk.store import (
 )
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.unit.controller.harness import tp
-from tests.unit.controller.test_controller import Brokers
+from tests.unit.controller.obedient_brokers import Brokers
 from tests.unit.zk.contract import Seen, ZkStoreContract
 from tests.wire.clients import eventually
 

@@ -28,7 +28,7 @@ from tests.java_tools.oracle import kafka_classpath
 from tests.java_tools.ports import free_ports
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.unit.controller.harness import tp
-from tests.unit.controller.test_controller import Answer, ObedientBroker
+from tests.unit.controller.obedient_brokers import Answer, ObedientBroker
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 

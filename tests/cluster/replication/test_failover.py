@@ -8,6 +8,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from embedkafka import EmbeddedKafka
+from tests.cluster.members import (
+    coordinator_of,
+    offsets_partition,
+)
 from tests.cluster.traffic import (
     assert_nothing_lost,
     make_consumer,
@@ -291,14 +295,3 @@ def read(
         assert time.monotonic() < deadline, f"got only {len(messages)} of {count} records in time"
         messages += [m for m in consumer.consume(count - len(messages), 0.1) if not m.error()]
     return messages
-
-
-def offsets_partition(kafka: EmbeddedKafka, group: str) -> int:
-    for handle in kafka.brokers:
-        if handle.is_running:
-            return handle._lifecycle.require_broker().groups.coordinator.partition_for(group)
-    raise AssertionError("no broker is running")
-
-
-def coordinator_of(kafka: EmbeddedKafka, group: str) -> int:
-    return kafka.existing_topic("__consumer_offsets").leader(offsets_partition(kafka, group))

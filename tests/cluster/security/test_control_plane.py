@@ -15,74 +15,17 @@ from embedkafka.net.request_channel import Request
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.headers import encode_request_header
-from embedkafka.protocol.messages import brokers
-from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.security.sasl.logins import plain_login
 from embedkafka.server.api_table import SERVED, load_api
 from embedkafka.server.config.listeners import CONTROL_LISTENER
 from embedkafka.server.dispatch import Dispatcher
-from tests.wire.probes import PROBES, REFUSALS, codes
-
-AUTHORIZER: Final = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
-EPOCH: Final = 1_000_000
-BROKER_EPOCH: Final = 2**62
-_Stopped = brokers.StopReplicaRequest.TopicState
-_Role = brokers.LeaderAndIsrRequest.TopicState
-
-REQUESTS: Final[dict[ApiKey, object]] = {
-    **{api: probe.request for api, probe in PROBES.items() if SERVED[api].for_controllers},
-    ApiKey.LEADER_AND_ISR: brokers.LeaderAndIsrRequest(
-        controller_id=1,
-        controller_epoch=EPOCH,
-        broker_epoch=BROKER_EPOCH,
-        topic_states=[
-            _Role(
-                topic_name="orders",
-                topic_id=ZERO_UUID,
-                partition_states=[
-                    _Role.PartitionState(
-                        partition_index=0,
-                        controller_epoch=EPOCH,
-                        leader=7,
-                        leader_epoch=EPOCH,
-                        isr=[7],
-                        partition_epoch=EPOCH,
-                        replicas=[7],
-                    )
-                ],
-            )
-        ],
-        live_leaders=[],
-    ),
-    ApiKey.STOP_REPLICA: brokers.StopReplicaRequest(
-        controller_id=1,
-        controller_epoch=EPOCH,
-        broker_epoch=BROKER_EPOCH,
-        topic_states=[
-            _Stopped(
-                topic_name="orders",
-                partition_states=[
-                    _Stopped.PartitionState(
-                        partition_index=0, leader_epoch=-2, delete_partition=True
-                    )
-                ],
-            )
-        ],
-    ),
-    ApiKey.UPDATE_METADATA: brokers.UpdateMetadataRequest(
-        controller_id=1,
-        type=brokers.FULL,
-        controller_epoch=EPOCH,
-        broker_epoch=BROKER_EPOCH,
-        live_brokers=[],
-    ),
-    ApiKey.CONTROLLED_SHUTDOWN: brokers.ControlledShutdownRequest(
-        broker_id=1, broker_epoch=BROKER_EPOCH
-    ),
-}
-"""A request that would do harm, for every API of the control plane that asks for rights."""
+from tests.cluster.broker_requests import (
+    AUTHORIZER,
+    REQUESTS,
+)
+from tests.wire.probes import REFUSALS, codes
 
 OPEN: Final = {api for api in SERVED if not load_api(api).needs} | {ApiKey.DESCRIBE_CLUSTER}
 

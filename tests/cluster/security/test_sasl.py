@@ -19,7 +19,7 @@ from embedkafka import ConfigError, EmbeddedKafka, InvalidArgument
 from embedkafka.protocol.errors import ErrorCode
 from tests.wire.clients import eventually
 from tests.wire.sasl_cluster import SaslCluster, unsecured_token
-from tests.wire.security.test_delegation_tokens import create, describe, log_in
+from tests.wire.tokens import create, describe, log_in
 
 SECURITY = "org.apache.kafka.common.security"
 SECRET = "s3cret"

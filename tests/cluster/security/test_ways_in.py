@@ -24,7 +24,7 @@ from embedkafka.runtime.properties import parse_properties
 from embedkafka.spark.client_settings import translate_properties
 from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import authenticate, handshake, scram_final
-from tests.wire.security.test_delegation_tokens import create
+from tests.wire.tokens import create
 
 TIMEOUT_S = 30.0
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]

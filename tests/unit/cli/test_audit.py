@@ -11,7 +11,7 @@ from embedkafka import cli
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.spark.delivery import command, offsets
 from embedkafka.spark.delivery.offsets import OffsetRange
-from tests.unit.spark.delivery.test_reports import BAD, GOOD
+from tests.unit.spark.delivery.deliveries import BAD, GOOD
 
 ARGUMENTS = ["audit", "--bootstrap", "h:1", "--source", "orders", "--sink", "priced"]
 

@@ -17,7 +17,7 @@ from embedkafka.explore.schedule import (
     plain,
 )
 from embedkafka.explore.terms import StepKind
-from tests.unit.explore.test_generation import drawn, only, terms
+from tests.unit.explore.schedules import drawn, only, terms
 
 TERMS = terms({"orders": Input([("a", "1"), ("b", "2"), ("a", "3")])}, brokers=0)
 PLAIN = plain(TERMS.sizes)

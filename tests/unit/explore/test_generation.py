@@ -1,16 +1,14 @@
 """Schedules derive from a seed, send every record, and keep the order that a job may rely on."""
 
-from collections.abc import Mapping
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.explore.generation import draw_schedules
 from embedkafka.explore.inputs import Input, read_inputs
 from embedkafka.explore.outputs import all_records, table
-from embedkafka.explore.places import NOTHING_PASSED, Passed, Place, SinkCall
+from embedkafka.explore.places import Passed, Place, SinkCall
 from embedkafka.explore.schedule import (
     Arrival,
     Crash,
@@ -33,42 +31,16 @@ from embedkafka.explore.schedule import (
     Take,
     plain,
 )
-from embedkafka.explore.terms import StepKind, Terms, terms_of
+from embedkafka.explore.terms import StepKind, terms_of
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import replace
-
-ORDERS = [{"sku": sku, "at": at} for sku, at in zip("abacbac", range(0, 70, 10), strict=True)]
-INPUTS = {
-    "orders": Input(ORDERS, key="sku", resends=True),
-    "prices": Input([("a", "1"), ("b", "2")]),
-}
-
-
-def terms(
-    inputs: Mapping[str, object] = INPUTS,
-    *,
-    left_out: frozenset[StepKind] = frozenset(),
-    has_watermark: bool = False,
-    brokers: int = 3,
-    kill_jvm: bool = False,
-    rebuild: bool = False,
-    passed: Passed = NOTHING_PASSED,
-) -> Terms:
-    return terms_of(
-        read_inputs(inputs, seed=0),
-        {"out": all_records()},
-        left_out,
-        has_checkpoint=True,
-        has_watermark=has_watermark,
-        brokers=brokers,
-        kill_jvm=kill_jvm,
-        rebuild=rebuild,
-        passed=passed,
-    )
-
-
-def drawn(terms: Terms, count: int = 200, seed: int = 0) -> list[Schedule]:
-    return list(islice(draw_schedules(seed, terms), count - 1))
+from tests.unit.explore.schedules import (
+    INPUTS,
+    ORDERS,
+    drawn,
+    only,
+    terms,
+)
 
 
 def orders_of(schedule: Schedule) -> list[int]:
@@ -271,10 +243,6 @@ def test_no_updates_are_parted_if_batches_are_left_out() -> None:
 def test_equal_updates_of_a_key_are_better_than_none() -> None:
     found = terms({"stock": Input([("x", "1"), ("x", "1")])})
     assert found.updates == ((Arrival("stock", 0), Arrival("stock", 1)),)
-
-
-def only(*kinds: StepKind) -> frozenset[StepKind]:
-    return frozenset(StepKind) - {*kinds}
 
 
 def steps_of(schedules: list[Schedule]) -> list[tuple[object, ...]]:

@@ -20,7 +20,7 @@ from embedkafka.explore.schedule import (
     plain,
 )
 from embedkafka.explore.shrink import Shrunk, shrink
-from tests.unit.explore.test_generation import terms
+from tests.unit.explore.schedules import terms
 
 PLAIN = plain({"orders": 6})
 LONG = PLAIN.having(

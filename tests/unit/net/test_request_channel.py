@@ -1,48 +1,17 @@
 """The queue between processors and handlers, and the answers that a request allows."""
 
 import threading
-from collections.abc import Sequence
 
 import pytest
 
-from embedkafka.net.request_channel import ReplyWatcher, Request, RequestChannel
-from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE
-from embedkafka.protocol.wire_types import Part
+from embedkafka.net.request_channel import RequestChannel
+from tests.unit.net.requests import (
+    Port,
+    a_request,
+    never,
+)
 
 WAIT_S = 10
-
-
-class Port:
-    """A connection that records the calls."""
-
-    id = "127.0.0.1:9092-127.0.0.1:50000-0"
-    listener = "PLAINTEXT"
-    is_control_plane = False
-    client_address = "127.0.0.1"
-    principal = None
-    throttle_ms = 0.0
-    watcher: ReplyWatcher | None = None
-    software = UNKNOWN_SOFTWARE
-
-    def __init__(self) -> None:
-        self.told: list[object] = []
-
-    def reply(self, parts: Sequence[Part]) -> None:
-        self.told.append(("reply", *parts))
-
-    def no_reply(self) -> None:
-        self.told.append("no reply")
-
-    def close_for(self, reason: str) -> None:
-        self.told.append(("close", reason))
-
-
-def a_request(port: Port | None = None) -> Request:
-    return Request(memoryview(bytearray(b"frame")), port or Port(), 5.0)
-
-
-def never() -> None:
-    raise AssertionError("this caller never waits for room")
 
 
 def test_requests_come_out_in_order() -> None:

@@ -11,7 +11,7 @@ from kio.schema.types import GroupId, TopicName, TransactionalId
 
 from embedkafka.protocol.message import Field, schema_of
 from embedkafka.protocol.wire_types import UUID_BYTES, Array, Entity, EntityBy, Struct, WireType
-from tests.unit.protocol.test_kio import kio_module, kio_versions
+from tests.unit.protocol.kio_codecs import kio_module, kio_versions
 from tests.unit.protocol.values import REQUESTS_AND_RESPONSES
 
 KIO: Final = {

@@ -19,27 +19,11 @@ from embedkafka.protocol.codec import decode, encode
 from embedkafka.protocol.message import schema_of
 from embedkafka.protocol.wire_types import UUID_BYTES, ZERO_UUID
 from tests.unit.protocol.golden_bytes import GOLDEN_FILES, golden_lines
+from tests.unit.protocol.kio_codecs import (
+    kio_module,
+    kio_versions,
+)
 from tests.unit.protocol.values import REQUESTS_AND_RESPONSES, values_of, versions_of
-
-
-@cache
-def kio_module(cls: Any, version: int) -> str | None:
-    """The module in which kio declares the same message, if any."""
-    api = schema_of(cls).api
-    assert api is not None
-    kind = "request" if cls.__name__.endswith("Request") else "response"
-    package = f"kio.schema.{api.name.lower()}"
-    if importlib.util.find_spec(package) is None:
-        return None
-    module = f"{package}.v{version}.{kind}"
-    try:
-        return module if importlib.util.find_spec(module) else None
-    except ModuleNotFoundError:
-        return None
-
-
-def kio_versions(cls: Any) -> list[int]:
-    return [version for version in versions_of(cls) if kio_module(cls, version)]
 
 
 @cache

@@ -20,7 +20,7 @@ from embedkafka.security.sasl.oauth_bearer import OAuthBearerExchange
 from embedkafka.security.sasl.plain import PlainExchange
 from embedkafka.security.sasl.scram import ScramExchange, ScramLogin
 from embedkafka.security.sasl.unsecured_token import UnsecuredTokenValidator
-from tests.unit.security.test_scram import Accounts
+from tests.unit.security.accounts import Accounts
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 MAX_REAUTH_MS = 10_000

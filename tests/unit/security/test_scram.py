@@ -23,9 +23,9 @@ from embedkafka.security.sasl.scram_credentials import (
     encode_credential,
 )
 from tests.presence import present
+from tests.unit.security.accounts import Accounts
 
 SHA_256, SHA_512 = HASHES
-SALT = b"some salt"
 
 # RFC 7677, section 3: user "user", password "pencil".
 RFC_7677: dict[str, Any] = {
@@ -38,34 +38,6 @@ RFC_7677: dict[str, Any] = {
     b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
     "server_final": b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
 }
-
-
-class Accounts:
-    """Users and tokens by name, with credentials for one mechanism."""
-
-    decoy_secret = b"secret"
-
-    def __init__(self, **passwords: str) -> None:
-        self.users = passwords
-        self.tokens: dict[str, tuple[str, str]] = {}
-
-    def find_user(self, mechanism: str, name: str) -> ScramAccount | None:
-        password = self.users.get(name)
-        if password is None:
-            return None
-        return ScramAccount(
-            identity=Identity(name=name), credential=credential_of(mechanism, password, salt=SALT)
-        )
-
-    def find_token(self, mechanism: str, token_id: str) -> ScramAccount | None:
-        found = self.tokens.get(token_id)
-        if found is None:
-            return None
-        owner, hmac = found
-        return ScramAccount(
-            identity=Identity(name=owner, expires_ms=5, token_authenticated=True),
-            credential=credential_of(mechanism, hmac, salt=SALT),
-        )
 
 
 def run(login: ScramLogin, exchange: ScramExchange) -> list[bytes]:

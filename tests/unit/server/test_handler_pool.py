@@ -6,7 +6,7 @@ from embedkafka.net.request_channel import Request, RequestChannel
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.server.handler_pool import HandlerPool
-from tests.unit.net.test_request_channel import a_request, never
+from tests.unit.net.requests import a_request, never
 
 WAIT_S = 10
 

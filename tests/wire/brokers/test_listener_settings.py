@@ -10,10 +10,10 @@ import pytest
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ApiVersionsRequest
 from embedkafka.runtime.addresses import parse_address
-from tests.wire.brokers.test_config_refusals import BROKER, DELETE, SET, alter, describe, entry
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import authenticate, handshake
+from tests.wire.settings import BROKER, DELETE, SET, alter, describe, entry
 from tests.wire.tls_cluster import HOSTS, TlsCluster
 
 STRING, INT, PASSWORD, UNKNOWN = 2, 3, 9, 0

@@ -23,26 +23,16 @@ from embedkafka.protocol.messages.quorum import (
 from embedkafka.protocol.wire_types import ZERO_UUID
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import each_version
+from tests.wire.quorum import (
+    METADATA_TOPIC,
+    controllers,
+    quorum_request,
+)
 from tests.wire.raw_client import RawClient
 
-METADATA_TOPIC = "__cluster_metadata"
 BROKERS, CONTROLLERS = 1, 2
 SOME_DIRECTORY = UUID(int=5)
 ADDRESS = [ControllerListener(name="CONTROLLER", host="localhost", port=9)]
-
-
-def quorum_request(topic: str = METADATA_TOPIC, *partitions: int) -> DescribeQuorumRequest:
-    wanted = DescribeQuorumRequest.Topic
-    return DescribeQuorumRequest(
-        topics=[
-            wanted(
-                topic_name=topic,
-                partitions=[
-                    wanted.Partition(partition_index=index) for index in partitions or (0,)
-                ],
-            )
-        ]
-    )
 
 
 def describe_quorum(raw: RawClient, version: int | None = None) -> Any:
@@ -53,16 +43,6 @@ def describe_quorum(raw: RawClient, version: int | None = None) -> Any:
     assert (topic.topic_name, partition.partition_index) == (METADATA_TOPIC, 0)
     assert partition.error_code == ErrorCode.NONE
     return partition
-
-
-def controllers(raw: RawClient) -> dict[int, tuple[str, int]]:
-    """The address of every controller."""
-    return {
-        node.node_id: (listener.host, listener.port)
-        for node in raw.call(quorum_request(), 2).nodes
-        for listener in node.listeners
-        if listener.name == "CONTROLLER"
-    }
 
 
 @pytest.fixture

@@ -1,17 +1,19 @@
 """The topics that members of consumer groups (KIP-848) subscribe to, and how they share them."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.conftest import SHARED_CONFIG
-from tests.wire.groups.test_consumer_groups import JOIN, Member, Unique, describe, settle
+from tests.wire.consumer_members import JOIN, Member, describe, settle
 from tests.wire.one_partition import Answer
 from tests.wire.one_partition import describe as describe_topic
 from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
 
 
 def join_by_regex(member: Member, regex: str) -> Answer:

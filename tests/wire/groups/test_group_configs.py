@@ -12,7 +12,7 @@ from embedkafka.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.wire.clients import Cluster, create_topic, eventually
-from tests.wire.groups.test_consumer_groups import Member
+from tests.wire.consumer_members import Member
 from tests.wire.one_partition import Answer
 from tests.wire.raw_client import RawClient
 

@@ -1,6 +1,6 @@
 """Membership of classic groups: pending members, static members, and one member too many."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -9,10 +9,12 @@ from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
 from tests.wire.clients import Cluster, eventually
 from tests.wire.conftest import SHARED_CONFIG
-from tests.wire.groups.test_group_offsets import commit
-from tests.wire.groups.test_groups import Member, Unique, describe
+from tests.wire.group_offsets import commit
+from tests.wire.members import Member, describe
 from tests.wire.one_partition import each_version
 from tests.wire.raw_client import RawClient
+
+Unique = Callable[[str], str]
 
 FIRST_WITH_INSTANCES = 5  # JoinGroup
 

@@ -29,8 +29,8 @@ from embedkafka.protocol.messages.internal import (
     ConsumerProtocolSubscription,
 )
 from tests.wire.clients import Cluster, eventually, open_consumer
-from tests.wire.groups.test_consumer_groups import Member as NewMember
-from tests.wire.groups.test_consumer_groups import describe
+from tests.wire.consumer_members import Member as NewMember
+from tests.wire.consumer_members import describe
 from tests.wire.one_partition import Answer
 from tests.wire.raw_client import RawClient
 

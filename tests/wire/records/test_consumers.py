@@ -21,7 +21,7 @@ from tests.wire.clients import (
 )
 from tests.wire.one_partition import T0
 from tests.wire.raw_client import RawClient
-from tests.wire.topics.test_topic_changes import await_gone, delete, delete_records, grow
+from tests.wire.topic_changes import await_gone, delete, delete_records, grow
 
 Unique = Callable[[str], str]
 

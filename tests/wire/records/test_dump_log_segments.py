@@ -4,7 +4,6 @@ import contextlib
 import re
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -33,18 +32,15 @@ from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.scheduler import ThreadScheduler
 from tests.java_tools.jvm import QUICK_START, java
 from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
+from tests.wire.log_dumps import (
+    complaints_in,
+    main_class,
+)
 
 pytestmark = [pytest.mark.java, pytest.mark.gate]
 
 RECORDS_PER_BATCH = 5
 ROUNDS = 6
-# The tool counts from offset -1 in each file, so it prints "-1 is followed by" for every segment
-# but the first, in Kafka's own logs too.
-COMPLAINTS = re.compile(
-    r"mismatch|isvalid: false|corrupt|(?<!-)\b\d+ is followed by|not found|out of order"
-    r"|invalid bytes|exception",
-    re.IGNORECASE,
-)
 
 
 def open_log(directory: Path, clock: ManualClock) -> Log:
@@ -109,15 +105,6 @@ def data_batch(codec: Compression, round_number: int, clock: ManualClock) -> byt
     )
 
 
-def main_class(classpath: str) -> str:
-    """The tool's main class, which has moved from the broker's jar to the tools' jar."""
-    moved = "org/apache/kafka/tools/DumpLogSegments.class"
-    for jar in classpath.split(":"):
-        if "kafka-tools" in jar and moved in zipfile.ZipFile(jar).namelist():
-            return "org.apache.kafka.tools.DumpLogSegments"
-    return "kafka.tools.DumpLogSegments"
-
-
 def dump(*files: Path) -> str:
     classpath = kafka_classpath(kafka_version())
     done = subprocess.run(
@@ -147,10 +134,6 @@ def batches_in(text: str) -> list[str]:
 
 def records_in(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("| offset: ")]
-
-
-def complaints_in(text: str) -> list[str]:
-    return [line for line in text.splitlines() if COMPLAINTS.search(line)]
 
 
 @pytest.mark.timeout(300)

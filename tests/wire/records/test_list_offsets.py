@@ -6,7 +6,6 @@ import pytest
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from embedkafka.protocol.messages.topics import DeleteRecordsRequest
 from embedkafka.records.builder import build_batch
 from embedkafka.records.compression import Compression
 from tests.wire.one_partition import (
@@ -22,6 +21,7 @@ from tests.wire.one_partition import (
     the_partition,
 )
 from tests.wire.raw_client import RawClient
+from tests.wire.topic_changes import delete_records
 
 
 def produce_at(raw: RawClient, topic: str, *timestamps: int, **fields: Any) -> None:
@@ -95,12 +95,7 @@ def test_the_greatest_timestamp_has_an_offset(raw: RawClient, topic: str) -> Non
 def test_earliest_follows_deleted_records(raw: RawClient, topic: str) -> None:
     for i in range(5):
         produce_at(raw, topic, T0 + i)
-    wanted = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=3)
-    raw.call(
-        DeleteRecordsRequest(
-            topics=[DeleteRecordsRequest.Topic(name=topic, partitions=[wanted])], timeout_ms=10_000
-        )
-    )
+    delete_records(raw, topic, 3)
     assert list_offset(raw, topic, EARLIEST).offset == 3
     assert list_offset(raw, topic, T0).offset == 3
     assert list_offset(raw, topic, LATEST).offset == 5
@@ -109,9 +104,7 @@ def test_earliest_follows_deleted_records(raw: RawClient, topic: str) -> None:
 def test_the_greatest_timestamp_may_be_that_of_a_deleted_record(raw: RawClient, topic: str) -> None:
     produce_at(raw, topic, T0 + 50)
     produce_at(raw, topic, T0 + 20)
-    wanted = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=1)
-    topics = [DeleteRecordsRequest.Topic(name=topic, partitions=[wanted])]
-    raw.call(DeleteRecordsRequest(topics=topics, timeout_ms=10_000))
+    delete_records(raw, topic, 1)
     found = list_offset(raw, topic, MAX_TIMESTAMP)
     assert (found.offset, found.timestamp, found.leader_epoch) == (0, T0 + 50, 0)
 

@@ -20,7 +20,7 @@ from tests.wire.one_partition import (
     values_of,
 )
 from tests.wire.plain_messages import ask
-from tests.wire.topics.test_topic_changes import leader_index
+from tests.wire.topic_changes import leader_index
 
 Unique = Callable[[str], str]
 

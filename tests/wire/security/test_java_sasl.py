@@ -8,7 +8,7 @@ import pytest
 from tests.java_tools.java_client import JavaClient, JavaError
 from tests.wire.clients import eventually
 from tests.wire.sasl_cluster import PASSWORD, USER, SaslCluster
-from tests.wire.security.test_delegation_tokens import await_known, create, expire
+from tests.wire.tokens import await_known, create, expire
 
 Unique = Callable[[str], str]
 

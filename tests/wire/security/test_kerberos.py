@@ -19,7 +19,7 @@ from tests.java_tools.jvm import JavaProcessError
 from tests.wire.kerberos_cluster import Realm, between_brokers, for_clients, negotiate, running
 from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import SaslCluster, authenticate, handshake
-from tests.wire.security.test_delegation_tokens import create
+from tests.wire.tokens import create
 
 kafka = pytest.importorskip("kafka")
 

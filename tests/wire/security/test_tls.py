@@ -18,8 +18,8 @@ from embedkafka.security.certificates import CertificateAuthority
 from tests.wire.clients import eventually, poll
 from tests.wire.one_partition import batch, produce
 from tests.wire.raw_client import RawClient
-from tests.wire.security.test_delegation_tokens import create
 from tests.wire.tls_cluster import LISTENERS, TlsCluster
+from tests.wire.tokens import create
 
 Unique = Callable[[str], str]
 TIMEOUT_S = 30.0

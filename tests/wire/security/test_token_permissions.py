@@ -10,8 +10,8 @@ from embedkafka import Acl
 from embedkafka.protocol.errors import ErrorCode
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
-from tests.wire.security.test_delegation_tokens import await_known, create, describe, expire, renew
 from tests.wire.tls_cluster import PASSWORDS, TlsCluster
+from tests.wire.tokens import await_known, create, describe, expire, renew
 
 MISMATCH = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
 FOR_BOB = {"owner_principal_type": "User", "owner_principal_name": "bob"}

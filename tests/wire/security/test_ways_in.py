@@ -26,7 +26,7 @@ from tests.wire.sasl_cluster import (
     scram_upsertion,
 )
 from tests.wire.secured import ANYONE, replace_acls
-from tests.wire.security.test_delegation_tokens import create
+from tests.wire.tokens import create
 
 _KAFKA: Final = "org.apache.kafka.common.security"
 _PLAIN: Final = (

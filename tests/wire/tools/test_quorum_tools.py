@@ -7,8 +7,8 @@ import pytest
 
 from embedkafka.protocol.messages.core import MetadataRequest
 from tests.java_tools.command_line import run_tool
-from tests.wire.brokers.test_quorum import controllers
 from tests.wire.clients import Cluster
+from tests.wire.quorum import controllers
 
 pytestmark = [pytest.mark.java, pytest.mark.gate]
 

@@ -14,7 +14,7 @@ from embedkafka import EmbeddedKafka
 from tests.java_tools.jvm import QUICK_START, java
 from tests.java_tools.oracle import kafka_classpath, kafka_version
 from tests.wire.clients import Cluster, open_consumer, poll, produce_values
-from tests.wire.records.test_dump_log_segments import complaints_in, main_class
+from tests.wire.log_dumps import complaints_in, main_class
 
 pytestmark = [pytest.mark.java, pytest.mark.gate]
 

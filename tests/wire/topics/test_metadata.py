@@ -10,10 +10,10 @@ from embedkafka.protocol.codec import decode, encode
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.headers import decode_response_header, encode_request_header
 from embedkafka.protocol.messages.core import MetadataRequest, MetadataResponse
-from embedkafka.protocol.messages.topics import DeleteTopicsRequest
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import describe, each_version
 from tests.wire.raw_client import RawClient
+from tests.wire.topic_changes import await_gone, delete
 
 Unique = Callable[[str], str]
 
@@ -132,13 +132,6 @@ def test_a_topic_created_anew_has_another_id(
     for _ in range(2):
         create_topic(cluster, name)
         ids.add(describe(raw, name).topic_id)
-        delete_topic(raw, name)
+        delete(raw, name)
+        await_gone(raw, name)
     assert len(ids) == 2
-
-
-def delete_topic(raw: RawClient, name: str) -> None:
-    raw.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5)
-    eventually(
-        lambda: describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"{name} is gone",
-    )

@@ -1,8 +1,6 @@
 """DeleteTopics, CreatePartitions and DeleteRecords: changes to existing topics."""
 
-import uuid
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -19,7 +17,6 @@ from tests.wire.one_partition import (
     FETCH_BY_NAME,
     LATEST,
     TOO_LONG_MS,
-    Answer,
     batch,
     describe,
     each_version,
@@ -31,29 +28,16 @@ from tests.wire.one_partition import (
     values_of,
 )
 from tests.wire.raw_client import RawClient
+from tests.wire.topic_changes import (
+    await_gone,
+    delete,
+    delete_by_id,
+    delete_records,
+    grow,
+    leader_index,
+)
 
 Unique = Callable[[str], str]
-
-
-def delete_by_id(raw: RawClient, topic_id: uuid.UUID) -> Answer:
-    wanted = DeleteTopicsRequest.Topic(name=None, topic_id=topic_id)
-    (answer,) = raw.call(DeleteTopicsRequest(topics=[wanted], timeout_ms=30_000), 6).responses
-    return answer
-
-
-def delete(raw: RawClient, name: str, *, version: int = 6) -> Answer:
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID)],
-        topic_names=[name],
-        timeout_ms=30_000,
-    )
-    (answer,) = raw.call(request, version).responses
-    return answer
-
-
-def await_gone(raw: RawClient, name: str) -> None:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    eventually(lambda: describe(raw, name).error_code == unknown, f"{name} is gone")
 
 
 @pytest.mark.both_io_modes
@@ -116,29 +100,6 @@ def test_a_waiting_fetch_ends_when_its_topic_is_deleted(
     }
 
 
-def grow(
-    raw: RawClient,
-    name: str,
-    count: int,
-    *,
-    assignments: Sequence[Sequence[int]] | None = None,
-    validate_only: bool = False,
-    version: int | None = None,
-) -> Answer:
-    wanted = CreatePartitionsRequest.Topic(
-        name=name,
-        count=count,
-        assignments=None
-        if assignments is None
-        else [CreatePartitionsRequest.Topic.Assignment(broker_ids=ids) for ids in assignments],
-    )
-    request = CreatePartitionsRequest(
-        topics=[wanted], timeout_ms=30_000, validate_only=validate_only
-    )
-    (answer,) = raw.call(request, version).results
-    return answer
-
-
 def test_every_version_adds_partitions(cluster: Cluster, raw: RawClient, unique: Unique) -> None:
     name = create_topic(cluster, unique("growing"))
 
@@ -176,15 +137,6 @@ def test_a_trial_adds_nothing(cluster: Cluster, raw: RawClient, unique: Unique) 
     assert grow(raw, name, 5, validate_only=True).error_code == ErrorCode.NONE
     assert grow(raw, name, 1, validate_only=True).error_code == ErrorCode.INVALID_PARTITIONS
     assert len(describe(raw, name).partitions) == 1
-
-
-def delete_records(
-    raw: RawClient, name: str, before: int, *, partition: int = 0, version: int | None = None
-) -> Answer:
-    wanted = DeleteRecordsRequest.Topic.Partition(partition_index=partition, offset=before)
-    topics = [DeleteRecordsRequest.Topic(name=name, partitions=[wanted])]
-    response = raw.call(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), version)
-    return the_partition(response.topics, "partitions")
 
 
 def produce_ten(raw: RawClient, name: str) -> str:
@@ -245,10 +197,3 @@ def test_every_replica_forgets_deleted_records(three_brokers: Cluster, unique: U
     with three_brokers.connect((leader + 1) % 3) as follower:
         refused = delete_records(follower, name, 5)
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def leader_index(cluster: Cluster, topic: str) -> int:
-    """Which of the bootstrap servers leads partition 0."""
-    with cluster.connect() as raw:
-        partition: Any = describe(raw, topic).partitions[0]
-    return int(partition.leader_id) - 1
