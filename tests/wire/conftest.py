@@ -1,8 +1,9 @@
 """Runs each wire test on embedkafka, and with `--oracle` on Apache Kafka too.
 
 A test uses `cluster` (one broker, which creates topics on demand) or `three_brokers` (which do
-not). Tests marked `both_io_modes` also run on an embedded cluster that handles requests in a
-handler pool instead of on the network threads.
+not). A module with a cluster of its own names the fixtures in `ON_EITHER_KIND`. Tests marked
+`both_io_modes` also run on an embedded cluster that handles requests in a handler pool instead of
+on the network threads.
 """
 
 import itertools
@@ -71,6 +72,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture in CLUSTER_FIXTURES:
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, kinds, indirect=True, scope="session")
+    of_its_own = [kind for kind in kinds if kind != "embedded-pool"]
+    for fixture in getattr(metafunc.module, "ON_EITHER_KIND", ()):
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, of_its_own, indirect=True, scope="module")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -26,11 +26,7 @@ from tests.wire.recorded.damaged_requests import (
 RECORDED: Final[Mapping[str, Any]] = read_recorded()  # Any: as JSON has it
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "sender" in metafunc.fixturenames:
-        oracle = metafunc.config.getoption("--oracle", default=False)
-        kinds = ["embedded", "apache"] if oracle else ["embedded"]
-        metafunc.parametrize("sender", kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("sender",)
 
 
 @pytest.fixture(scope="module")

@@ -44,11 +44,7 @@ DIFFERENT: Final[Mapping[tuple[str, str], str]] = {
 RECORDED: Final[Mapping[str, Mapping[str, Any]]] = read_recorded()  # Any: as JSON has it
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "tour" in metafunc.fixturenames:
-        oracle = metafunc.config.getoption("--oracle", default=False)
-        kinds = ["embedded", "apache"] if oracle else ["embedded"]
-        metafunc.parametrize("tour", kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("tour",)
 
 
 @pytest.fixture(scope="module")

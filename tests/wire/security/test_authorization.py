@@ -51,11 +51,7 @@ from tests.wire.secured import ANYONE, EVERYTHING, Secured, creation, secured_cl
 _serial = itertools.count(1)
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "secured" in metafunc.fixturenames:
-        oracle = metafunc.config.getoption("--oracle", default=False)
-        kinds = ["embedded", "apache"] if oracle else ["embedded"]
-        metafunc.parametrize("secured", kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("secured",)
 
 
 @pytest.fixture(scope="module", autouse=True)

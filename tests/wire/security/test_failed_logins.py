@@ -42,12 +42,7 @@ SCRAM_USER: Final = "scram-user"
 Step = Callable[[RawClient], object]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    oracle = metafunc.config.getoption("--oracle", default=False)
-    kinds = ["embedded", "apache"] if oracle else ["embedded"]
-    for fixture in ("slow_to_refuse", "slow_over_tls"):
-        if fixture in metafunc.fixturenames:
-            metafunc.parametrize(fixture, kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("slow_to_refuse", "slow_over_tls")
 
 
 @pytest.fixture(scope="module")

@@ -29,12 +29,7 @@ pytestmark = [
 ]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    oracle = metafunc.config.getoption("--oracle", default=False)
-    kinds = ["embedded", "apache"] if oracle else ["embedded"]
-    for fixture in ("kerberized", "kind"):
-        if fixture in metafunc.fixturenames:
-            metafunc.parametrize(fixture, kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("kerberized", "kind")
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,7 @@ NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    oracle = metafunc.config.getoption("--oracle", default=False)
-    kinds = ["embedded", "apache"] if oracle else ["embedded"]
-    metafunc.parametrize("secured", kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("secured",)
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,7 @@ _OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
 _HANDLER: Final = f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    oracle = metafunc.config.getoption("--oracle", default=False)
-    kinds = ["embedded", "apache"] if oracle else ["embedded"]
-    metafunc.parametrize("signed", kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("signed",)
 
 
 def key_set() -> str:

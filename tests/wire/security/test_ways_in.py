@@ -47,10 +47,7 @@ SETTINGS: Final = {
 NAMES: Final = "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT"
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    oracle = metafunc.config.getoption("--oracle", default=False)
-    kinds = ["embedded", "apache"] if oracle else ["embedded"]
-    metafunc.parametrize("ways", kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("ways",)
 
 
 @pytest.fixture(scope="module")

@@ -43,12 +43,7 @@ class TwoDirs:
         return other
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    oracle = metafunc.config.getoption("--oracle", default=False)
-    kinds = ["embedded", "apache"] if oracle else ["embedded"]
-    for fixture in ("two_dirs", "one_offline"):
-        if fixture in metafunc.fixturenames:
-            metafunc.parametrize(fixture, kinds, indirect=True, scope="module")
+ON_EITHER_KIND = ("two_dirs", "one_offline")
 
 
 @contextmanager
