@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from embedkafka.explore.inputs import Input as Input
     from embedkafka.explore.options import Options as Options
     from embedkafka.explore.outputs import all_records as all_records
+    from embedkafka.explore.outputs import delta as delta
     from embedkafka.explore.outputs import files as files
+    from embedkafka.explore.outputs import iceberg as iceberg
     from embedkafka.explore.outputs import latest_by as latest_by
     from embedkafka.explore.outputs import latest_by_key as latest_by_key
     from embedkafka.explore.outputs import rows as rows
@@ -29,8 +31,10 @@ _HOMES = {
     "Refuted": "refutation",
     "Script": "script_job",
     "all_records": "outputs",
+    "delta": "outputs",
     "explore": "exploration",
     "files": "outputs",
+    "iceberg": "outputs",
     "latest_by": "outputs",
     "latest_by_key": "outputs",
     "rows": "outputs",

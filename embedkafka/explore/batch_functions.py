@@ -2,8 +2,8 @@
 
 They are wrapped when the job starts. A run can note their lines and writes, end one before a line
 as a dead driver would, or let a write raise. For that the thread of the function is traced, for as
-long as the function runs. `except Exception` does not catch a driver's death; `finally` and
-`with` still run.
+long as the function runs, and so are threads that it starts. `except Exception` does not catch a
+driver's death; `finally` and `with` still run.
 
 Owner: the thread that explores says what to do; the thread of a query does it.
 Invariants: PySpark's writer is replaced only while a job starts. Once a function has ended, its
@@ -14,6 +14,7 @@ Not here: which calls write (`sink_calls`), which place is chosen (`generation`)
 import linecache
 import sys
 import sysconfig
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,9 +23,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
 
+from embedkafka.explore.kept_state import KeptState, find_kept, grown
 from embedkafka.explore.places import MOST_PASSES, Passed, Place, SinkCall
 from embedkafka.explore.schedule import CrashInside, FailWrite
-from embedkafka.explore.sink_calls import failure_of, find_write
+from embedkafka.explore.sink_calls import failure_of, find_write, flushes, sends
 from embedkafka.runtime.values import dataclass
 
 BatchFunction = Callable[[Any, int], object]
@@ -34,8 +36,8 @@ _OURS: Final = str(Path(__file__).parents[1])
 _INSTALLED: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
-class DriverDied(BaseException):
-    """Ends the author's function, past its `except Exception`."""
+class DriverDied(SystemExit):
+    """Ends the author's function, past its `except Exception`; Python ends threads silently."""
 
 
 class DiedInside(Exception):
@@ -59,12 +61,23 @@ class BatchFunctions:
         self._writes: dict[SinkCall, None] = {}
         self._is_noting = False
         self._strike: Strike | None = None
+        self._on_flush: Callable[[], object] | None = None
+        self._unflushed: dict[int, Any] = {}  # producers, by their ids; they have no types
+        self._is_unflushed = False
+        self._kept: dict[int, KeptState] = {}
 
     @property
     def passed(self) -> Passed:
         """What was noted."""
         functions, lines, writes = len(self._functions), tuple(self._lines), tuple(self._writes)
-        return Passed(functions=functions, lines=lines, writes=writes)
+        return Passed(
+            functions=functions, lines=lines, writes=writes, is_unflushed=self._is_unflushed
+        )
+
+    @property
+    def kept(self) -> list[KeptState]:
+        """What the functions keep in this process that has grown since they were noted."""
+        return grown(self._kept, find_kept(self._functions, _Authors()))
 
     def note(self) -> None:
         """Notes lines and writes from now on."""
@@ -78,6 +91,15 @@ class BatchFunctions:
             yield self._strike
         finally:
             self._strike = None
+
+    @contextmanager
+    def flushing(self, on_flush: Callable[[], object]) -> Iterator[None]:
+        """Calls `on_flush` before a function waits for its producer, in the block."""
+        self._on_flush = on_flush
+        try:
+            yield
+        finally:
+            self._on_flush = None
 
     @contextmanager
     def wrapped(self) -> Iterator[None]:
@@ -100,14 +122,21 @@ class BatchFunctions:
     def wrap(self, function: BatchFunction) -> BatchFunction:
         """The function with what happens to it."""
         self._functions.add(function)
+        if self._is_noting:
+            self._kept |= find_kept([function], _Authors())
 
         def call(batch: Any, number: int) -> None:
             strike = self._strike
             if strike is not None and not strike.has_hit and not batch.isEmpty():
                 _strike(strike, lambda: function(batch, number))
+            elif self._on_flush is not None:
+                with _tracing(None, _Calls(self._release).profile):
+                    function(batch, number)
             elif self._is_noting:
                 with _tracing(_Lines(self._note_line).trace, _Calls(self._note_write).profile):
                     function(batch, number)
+                self._is_unflushed |= any(map(len, self._unflushed.values()))
+                self._unflushed.clear()  # Spark keeps the function for long
             else:
                 function(batch, number)
 
@@ -118,6 +147,14 @@ class BatchFunctions:
 
     def _note_write(self, write: SinkCall, owner: object, *, is_over: bool) -> None:
         self._writes[write] = None
+        if sends(write.name):
+            self._unflushed[id(owner)] = owner
+        elif flushes(write.name):
+            self._unflushed.pop(id(owner), None)
+
+    def _release(self, write: SinkCall, owner: object, *, is_over: bool) -> None:
+        if not is_over and flushes(write.name) and self._on_flush is not None:
+            self._on_flush()
 
 
 def _strike(strike: Strike, function: Callable[[], object]) -> None:
@@ -155,7 +192,8 @@ def _fail_write(strike: Strike, event: FailWrite, function: Callable[[], object]
 @contextmanager
 def _tracing(trace: Any, profile: Any) -> Iterator[None]:
     """Any: the types of tracers are recursive."""
-    before = sys.gettrace(), sys.getprofile()
+    before = sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()
+    _trace_new_threads(trace or before[2], profile or before[3])
     if trace is not None:
         sys.settrace(trace)
     if profile is not None:
@@ -165,6 +203,13 @@ def _tracing(trace: Any, profile: Any) -> Iterator[None]:
     finally:
         sys.settrace(before[0])
         sys.setprofile(before[1])
+        _trace_new_threads(before[2], before[3])
+
+
+def _trace_new_threads(trace: Any, profile: Any) -> None:
+    """Any: the functions take None, which their types do not say."""
+    threading.settrace(trace)
+    threading.setprofile(profile)
 
 
 class _Authors:
@@ -173,7 +218,8 @@ class _Authors:
     def __init__(self) -> None:
         self._first = ""
 
-    def __contains__(self, code: CodeType) -> bool:
+    def __contains__(self, code: object) -> bool:
+        assert isinstance(code, CodeType), "authors write code"
         file = code.co_filename
         if file.startswith(_OURS):
             return False
@@ -206,13 +252,14 @@ class _Calls:
         self._on_write = on_write
         self._authors = _Authors()
         self._turns: Counter[tuple[str, int]] = Counter()
-        self._running: tuple[FrameType, SinkCall, object] | None = None
+        self._threads = threading.local()
 
     def profile(self, frame: FrameType, event: str, arg: Any) -> None:
-        if self._running is not None:
-            running, write, owner = self._running
-            if frame is running and event in ("return", "c_return", "c_exception"):
-                self._running = None
+        running: tuple[FrameType, SinkCall, object] | None
+        if (running := getattr(self._threads, "running", None)) is not None:
+            begun, write, owner = running
+            if frame is begun and event in ("return", "c_return", "c_exception"):
+                self._threads.running = None
                 self._on_write(write, owner, is_over=True)
             return
         if event == "call" and frame.f_code not in self._authors:
@@ -229,7 +276,7 @@ class _Calls:
         if caller is None or (place := _place(caller, self._turns)) is None:
             return
         write = SinkCall(name=found, place=place)
-        self._running = (frame, write, owner)
+        self._threads.running = (frame, write, owner)
         self._on_write(write, owner, is_over=False)
 
 

@@ -50,6 +50,7 @@ def explore(
     without: Collection[str] = (),
     kill_jvm: bool = False,
     rebuild: bool = False,
+    expire: bool = False,
     immediate_triggers: bool = False,
     may_prove_nothing: bool = False,
     reset: Callable[[], object] | None = None,
@@ -93,13 +94,16 @@ def explore(
             refuted the test before, and where `CI` is set derives it from the test's id. pytest's
             option `--explore-seed` overrides it.
         without: kinds of steps to leave out: "batches", "crash", "inside", "write", "task",
-            "resend", "order", "late", "restart", "limit", "reply", "grow", "move", "kill".
+            "unsent", "resend", "order", "late", "restart", "limit", "reply", "grow", "move",
+            "kill".
         kill_jvm: adds a kind of step, "jvm": the job runs in a separate process and JVM, which are
             killed before, in, or after the write of a batch, or after its commit, in turn; it goes
             on in `spark`. It takes a session's start each time, and a job that can be pickled and
             keeps its results outside the process.
         rebuild: adds a kind of step, "rebuild": the job starts over from the first records, with
             new checkpoints and batch numbers from 0, on the outputs that are there.
+        expire: adds a kind of step, "expire": records expire that arrive while the job is down. It
+            may fail then, saying so, and must not go on without them.
         immediate_triggers: lets `trigger(processingTime=...)` of the job fire as soon as there is
             data, whatever its interval; a refutation names the intervals.
         may_prove_nothing: allows a test that no job could fail: without output under the plain
@@ -156,6 +160,7 @@ def explore(
             brokers=len(kafka.brokers) if isinstance(kafka, EmbeddedKafka) else 0,
             kill_jvm=kill_jvm,
             rebuild=rebuild,
+            expire=expire,
             passed=first.passed,
         )
         explored = Search(

@@ -18,6 +18,7 @@ from embedkafka.explore.schedule import (
     Crash,
     CrashInside,
     Event,
+    Expire,
     FailTask,
     FailWrite,
     Grow,
@@ -25,6 +26,7 @@ from embedkafka.explore.schedule import (
     KillLeader,
     Limit,
     LoseReply,
+    LoseUnsent,
     Moment,
     MoveLeaders,
     Placed,
@@ -48,11 +50,11 @@ _DRAWS_OF_ONE_KIND: Final = 100
 _DRAWS_OF_ONE_NUMBER: Final = 1000
 """So many that none is left when they find nothing new: only a few records have few schedules."""
 
-_STARTS: Final = (Restart, Crash, CrashInside, FailTask, FailWrite, KillJvm, Limit, Rebuild)
-"""Events after which the queries start from their checkpoints."""
-
-_STRIKES: Final = (Crash, CrashInside, FailTask, FailWrite)
+_STRIKES: Final = (Crash, CrashInside, FailTask, FailWrite, LoseUnsent)
 """Events that strike a batch which the queries take at that moment."""
+
+_STARTS: Final = (*_STRIKES, Restart, Expire, KillJvm, Limit, Rebuild)
+"""Events after which the queries start from their checkpoints."""
 
 _BROKERS: Final = frozenset({StepKind.MOVE, StepKind.KILL})
 """Kinds that take a broker away: one of them in a schedule is enough, and slow enough."""
@@ -63,11 +65,16 @@ _REPEATS: Final = frozenset(
         StepKind.INSIDE,
         StepKind.WRITE,
         StepKind.TASK,
+        StepKind.UNSENT,
         StepKind.REBUILD,
+        StepKind.EXPIRE,
         StepKind.JVM,
     }
 )
-"""Kinds after which a batch runs again, which may mend what another of them has done to it."""
+"""Kinds that lose something, or make a batch run again, which may mend what another has done."""
+
+_ALONE: Final = (StepKind.EXPIRE, StepKind.JVM)
+"""Kinds that go with others only if they lead."""
 
 _UNEVEN: Final = frozenset({StepKind.LIMIT, StepKind.GROW})
 """Limited batches take partitions unevenly, which makes records late for a watermark."""
@@ -132,6 +139,8 @@ def generate(rng: Random, terms: Terms, *, number: int, is_again: bool = False) 
                 drawn = replace(drawn, event=Crash(before_closing=is_before))
             if kind is StepKind.RESTART:  # queries that have taken nothing do not run yet
                 events.append(replace(drawn, event=Take()))
+            if kind is StepKind.EXPIRE:
+                events.append(Placed(position=rng.randrange(drawn.position), event=Take()))
             events.append(drawn)
     # Before others at its place, so that records have come for the batch that it strikes.
     events.sort(key=lambda placed: not isinstance(placed.event, _STRIKES))
@@ -220,7 +229,9 @@ def _between(arrivals: Sequence[Arrival], first: Arrival, second: Arrival) -> Pl
 
 def _company(rng: Random, terms: Terms, leader: StepKind) -> list[StepKind]:
     """The leading kind and some others; cuts and a new order go with most of them."""
-    others = [kind for kind in terms.kinds if kind not in (leader, StepKind.JVM)]
+    if leader is StepKind.EXPIRE:  # others would take the records first
+        return [leader, *({StepKind.ORDER} & {*terms.kinds})]
+    others = [kind for kind in terms.kinds if kind not in (leader, *_ALONE)]
     for kinds in (_BROKERS, _REPEATS):
         if leader in kinds:
             others = [kind for kind in others if kind not in kinds]
@@ -365,6 +376,16 @@ def _task(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
     return _somewhere(rng, arrivals, FailTask())
 
 
+def _unsent(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
+    return _somewhere(rng, arrivals, LoseUnsent())
+
+
+def _expire(rng: Random, terms: Terms, arrivals: Sequence[Arrival]) -> Placed:
+    """Behind a record that the queries, which have run before, have not taken."""
+    place = rng.randrange(len(arrivals))
+    return Placed(position=place + 1, event=Expire(source=arrivals[place].source))
+
+
 def _topics(terms: Terms) -> list[str]:
     return sorted({*terms.sizes, *(topic for topic, _ in terms.replies)})
 
@@ -380,4 +401,6 @@ _DRAWS: Final[Mapping[StepKind, Draw]] = {
     StepKind.TASK: _task,
     StepKind.REBUILD: _rebuild,
     StepKind.GROW: _grow,
+    StepKind.UNSENT: _unsent,
+    StepKind.EXPIRE: _expire,
 }

@@ -15,7 +15,9 @@ from embedkafka.explore.job_failures import JobFailed
 from embedkafka.explore.outputs import AllRecords, Output
 from embedkafka.explore.provenance import only_proven
 from embedkafka.explore.refutation import (
+    EXPIRED,
     FAILED_WRITE,
+    NOT_FLUSHED,
     Evidence,
     Refuted,
     indented,
@@ -27,9 +29,11 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     CrashInside,
+    Expire,
     FailTask,
     FailWrite,
     KillJvm,
+    LoseUnsent,
     Schedule,
     plain,
 )
@@ -165,6 +169,8 @@ class Judge:
         except AwaitTimeout as stalled:
             return Evidence(headline="the job stalls", text=str(stalled), is_slow=True)
         self.ran = ran
+        if ran.is_refused:  # it has said that records are gone
+            return None
         found = self._differences(schedule, reference, ran)
         is_right, said = (not found, "") if self._invariant is None else self._holds(schedule, ran)
         behind, ahead = _lag(reference, ran)
@@ -197,7 +203,8 @@ class Judge:
         topics = [name for name in doubled if isinstance(self._outputs[name], AllRecords)]
         if topics and schedule.uses(*_REPEATING):
             return repeats_a_batch(topics)
-        return FAILED_WRITE if schedule.uses(FailWrite) else ""
+        hints = {FailWrite: FAILED_WRITE, LoseUnsent: NOT_FLUSHED, Expire: EXPIRED}
+        return next((hint for event, hint in hints.items() if schedule.uses(event)), "")
 
     def votes(self, others: Iterable[Schedule]) -> str:
         """Which result most schedules give, after these others; an invariant needs no votes."""

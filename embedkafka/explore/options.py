@@ -105,10 +105,10 @@ class Options:
         return f"{self.directory}/{_name(name)}"
 
     def table(self, name: str) -> str:
-        """The `queryName` of a query into a table in memory.
+        """The `queryName` of a query into a table in memory, or the name of a table in a catalog.
 
         Args:
-            name: tells the tables of a job apart.
+            name: tells the tables of a job apart; with the catalog, if there is one.
         """
         return f"{_name(name)}{self.suffix}"
 

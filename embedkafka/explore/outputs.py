@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from embedkafka.cluster.clients.decoding import Decode, Decoder, require_decoder
@@ -278,6 +279,48 @@ def files(
     return Rows(rows=load, key=key, ignore=_fields(ignore))
 
 
+def delta(name: str, *, key: str | None = None, ignore: Iterable[str] = ()) -> Output:
+    """A Delta table that the job keeps at `options.path(name)`.
+
+    An invariant gets a list of mappings. As long as there is no table, the output has no rows. The
+    session needs Delta Lake's jars, its extension and its catalog.
+
+    Args:
+        name: what the job passes to `options.path`.
+        key: the column by which rows are compared.
+        ignore: columns that schedules may change, as for `latest_by_key`.
+    """
+
+    def load(spark: "SparkSession", options: Options) -> object:
+        path = options.path(name)
+        is_there = Path(path, "_delta_log").is_dir()
+        return spark.read.format("delta").load(path) if is_there else []
+
+    return Rows(rows=load, key=key, ignore=_fields(ignore))
+
+
+def iceberg(name: str, *, key: str | None = None, ignore: Iterable[str] = ()) -> Output:
+    """An Iceberg table that the job keeps as `options.table(name)`.
+
+        iceberg("local.shop.orders")
+
+    An invariant gets a list of mappings. As long as there is no table, the output has no rows. The
+    session needs Iceberg's jar and the catalog. Each schedule has its own table, and
+    leaves it: the warehouse belongs into a temporary directory.
+
+    Args:
+        name: what the job passes to `options.table`, with the catalog and the namespace.
+        key: the column by which rows are compared.
+        ignore: columns that schedules may change, as for `latest_by_key`.
+    """
+
+    def load(spark: "SparkSession", options: Options) -> object:
+        table = options.table(name)
+        return spark.table(table) if spark.catalog.tableExists(table) else []
+
+    return Rows(rows=load, key=key, ignore=_fields(ignore))
+
+
 def rows(
     function: Callable[..., object], *, key: str | None = None, ignore: Iterable[str] = ()
 ) -> Output:
@@ -323,7 +366,7 @@ def _require_output(name: str, output: Any) -> Output:
         return rows(output)
     raise ConfigError(
         f"the output {name} must be one of latest_by_key(), latest_by(), all_records(), table(), "
-        f"files(), or a function of the session, got {shown(output)}"
+        f"files(), delta(), iceberg(), or a function of the session, got {shown(output)}"
     )
 
 

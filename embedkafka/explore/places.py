@@ -46,6 +46,8 @@ class Passed:
     """How many functions the job has given to `foreachBatch`."""
     lines: tuple[Place, ...] = ()
     writes: tuple[SinkCall, ...] = ()
+    is_unflushed: bool = False
+    """Whether one of them has ended before its producer had sent everything."""
     tasks: int = 0
     """How many functions the job has given to `foreachPartition` and `foreach`."""
 

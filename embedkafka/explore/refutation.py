@@ -12,6 +12,15 @@ FAILED_WRITE: Final = (
     'this kind of step out: without=["write"].'
 )
 
+NOT_FLUSHED: Final = (
+    "foreachBatch ended before its producer had sent everything. Spark then commits the "
+    "batch, and a driver that dies loses what is left: flush the producer first."
+)
+EXPIRED: Final = (
+    "Records expired while the job was down, and it went on without them. With Spark's default, "
+    "failOnDataLoss=true, it fails."
+)
+
 
 class Refuted(AssertionError):
     """A job that gives a wrong result, under the schedule in the message."""

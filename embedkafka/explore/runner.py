@@ -23,6 +23,7 @@ from embedkafka.explore.driver import Driver, Job
 from embedkafka.explore.driver_process import DriverProcess, PackedJob
 from embedkafka.explore.inputs import Feed
 from embedkafka.explore.job_failures import JobFailed
+from embedkafka.explore.kept_state import describe_kept
 from embedkafka.explore.options import Options
 from embedkafka.explore.outputs import Output
 from embedkafka.explore.places import NOTHING_PASSED, Passed
@@ -30,6 +31,7 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     CrashInside,
+    Expire,
     FailTask,
     FailWrite,
     Grow,
@@ -37,6 +39,7 @@ from embedkafka.explore.schedule import (
     KillLeader,
     Limit,
     LoseReply,
+    LoseUnsent,
     Moment,
     MoveLeaders,
     Rebuild,
@@ -48,6 +51,7 @@ from embedkafka.explore.schedule import (
     Take,
 )
 from embedkafka.explore.task_faults import TaskFaults
+from embedkafka.explore.unsent import CLIENT_ID, flush_producers, purge_producers
 from embedkafka.explore.verdict import Items
 from embedkafka.runtime.values import dataclass, field, replace
 from embedkafka.spark.frames import PROMPT_READS
@@ -65,6 +69,8 @@ _IMPATIENT: Final = {"kafka.request.timeout.ms": "5000", "kafka.default.api.time
 """A source that asks a dead leader waits for its answer: a minute by default."""
 _STRIKES: Final = CrashInside | FailTask | FailWrite
 """Steps that make a batch fail."""
+_TAKING: Final = Take | Crash | _STRIKES | LoseUnsent | KillJvm | Rebuild | Grow
+"""Steps in which queries take what is there."""
 _NEED_REPLICAS: Final = (MoveLeaders, KillLeader)
 
 
@@ -90,6 +96,8 @@ class Ran:
     """Events of the schedule that had no effect wherever they occur."""
     remarks: tuple[str, ...] = ()
     """What the test's author should know of the job."""
+    is_refused: bool = False
+    """Whether the job has failed because records had expired that it had not taken."""
 
 
 class Runner:
@@ -115,6 +123,7 @@ class Runner:
         self._reset = reset
         self._timeout_s = timeout_s
         self._names = Random()
+        self._leaves_unsent = False
 
     def run(self, schedule: Schedule) -> Ran:
         """Carries the schedule out and reads the outputs.
@@ -149,6 +158,9 @@ class Runner:
                 with watched:
                     run.carry_out(schedule.steps())
                 driver.stop()
+                self._leaves_unsent |= run.passed.is_unflushed
+                if self._leaves_unsent:
+                    flush_producers()
                 return self._ran(options, topics, run)
             finally:
                 driver.stop()
@@ -233,6 +245,7 @@ class Runner:
             passed=run.passed,
             idle=run.idle,
             remarks=run.remarks,
+            is_refused=run.is_refused,
         )
 
 
@@ -255,6 +268,9 @@ class _Run:
         self.notes: dict[int, str] = {}
         self.remarks: tuple[str, ...] = ()
         self.crashes_with_data = 0
+        self.is_refused = False
+        self._has_expired = False
+        self._waiting: Counter[str] = Counter()
         self._kafka = kafka
         self._feeds = feeds
         self._topics = topics
@@ -283,11 +299,25 @@ class _Run:
     def carry_out(self, steps: Sequence[Step]) -> None:
         self._kinds.update(map(type, steps))
         for index, step in stops_first(steps):
-            if note := self._do(index, step):
+            try:
+                note = self._do(index, step)
+            except JobFailed as failure:
+                self.is_refused = self._has_expired and says_data_loss(failure)
+                if not self.is_refused:
+                    raise
+                return
+            if note:
                 self.notes[index] = note
+            if isinstance(step, _TAKING):
+                self._waiting.clear()
         if not self._kinds.keys() - {Send, Take}:
             names = {topic.name: name for name, topic in self._topics.items()}
-            self.remarks = latest_starts(self._driver.sources(), names)
+            sources = self._driver.sources()
+            self.remarks = (
+                *latest_starts(sources, names),
+                *careless_sources(sources, names),
+                *describe_kept(self._driver.functions.kept),
+            )
 
     def mend(self) -> None:
         """Ends what steps have broken."""
@@ -324,6 +354,10 @@ class _Run:
             case FailTask():
                 with self._tasks.failing() as has_failed:
                     return self._take_struck(step, has_failed)
+            case LoseUnsent():
+                return self._lose_unsent(step)
+            case Expire():
+                return self._expire(step)
             case KillJvm():
                 self._driver.stop()
                 return self._process(self._options, step.moment).await_death()
@@ -347,6 +381,7 @@ class _Run:
         return None
 
     def _send(self, arrival: Arrival) -> None:
+        self._waiting[arrival.source] += 1
         record = self._feeds[arrival.source].records[arrival.nth]
         partition = None
         if record.key is None:  # the client would choose by chance
@@ -407,6 +442,33 @@ class _Run:
         self._idle.append(step)
         return "it did not come there"
 
+    def _lose_unsent(self, step: LoseUnsent) -> str:
+        """What its producers send is broken off until they are flushed."""
+        fault = self._kafka.faults.disconnect("PRODUCE", client_id=CLIENT_ID, times=None)
+        try:
+            with self._driver.functions.flushing(fault.remove):
+                self._take()
+            self._driver.stop()
+            has_lost = purge_producers()
+        finally:
+            fault.remove()
+        if not has_lost:
+            self._idle.append(step)
+        return "" if has_lost else "nothing was left"
+
+    def _expire(self, step: Expire) -> str:
+        """Queries that have taken nothing yet would begin behind what has expired."""
+        if not find_checkpoints(self._options.directory):
+            self._idle.append(step)
+            return "they had not begun"
+        count = self._waiting.pop(step.source, 0)
+        if count:
+            self._has_expired = True
+            delete_records(self._topics[step.source])
+        else:
+            self._idle.append(step)
+        return f"{count} expired"
+
     def _grow(self, source: str) -> str:
         self._take()
         self._partitions[source] += 1
@@ -453,11 +515,11 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
             ordered.insert(since_take, (index, step))
             since_take += 1
             continue
-        if isinstance(step, KillJvm) or (isinstance(step, Crash) and step.before_closing):
+        if isinstance(step, KillJvm | Expire) or (isinstance(step, Crash) and step.before_closing):
             # What waits is for the driver that dies.
             ordered.insert(since_take, (index, Restart()))
         ordered.append((index, step))
-        if isinstance(step, Take | Crash | _STRIKES | KillJvm | Rebuild | Grow):
+        if isinstance(step, _TAKING):
             since_take = len(ordered)
     return ordered
 
@@ -476,6 +538,38 @@ def latest_starts(
         "it starts, and schedules send before that. options.read(...) begins at the earliest."
         for name in dict.fromkeys(found)
     )
+
+
+def careless_sources(
+    sources: Sequence[Mapping[str, str]], names: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What to know of sources that go on when records are gone."""
+    found = [
+        names.get(source["subscribe"], source["subscribe"])
+        for source in sources
+        if "subscribe" in source and source.get("failondataloss", "").lower() == "false"
+    ]
+    return tuple(
+        f"The job reads {name} with failOnDataLoss=false: of records that expire while it is down "
+        "it says nothing. explore(..., expire=True) lets some expire."
+        for name in dict.fromkeys(found)
+    )
+
+
+def says_data_loss(failure: JobFailed) -> bool:
+    """Whether a job has failed because records are gone, and not by itself."""
+    return "failOnDataLoss" in str(failure)
+
+
+def delete_records(topic: "Topic") -> None:
+    """What is in a topic is gone, as if it had expired."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": topic.bootstrap_servers, "client.id": "embedkafka"})
+    ends = [TopicPartition(topic.name, partition, -1) for partition in topic.end_offsets()]
+    for deleted in admin.delete_records(ends).values():
+        deleted.result()
 
 
 def _moves_leaders(schedule: Schedule) -> bool:

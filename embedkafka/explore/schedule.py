@@ -115,6 +115,30 @@ class FailTask:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoseUnsent:
+    """The driver dies between batches, and what its own producers had not sent never arrives."""
+
+    def __str__(self) -> str:
+        return (
+            "the queries take what is there; the driver dies after the commit, so that what its "
+            "own producers have not flushed never arrives, and starts again"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expire:
+    """The queries are down for so long that the records of an input that came since expire."""
+
+    source: str
+
+    def __str__(self) -> str:
+        return (
+            f"the queries are down until what they have not taken of {self.source} has expired, "
+            "and start again"
+        )
+
+
 class Moment(Enum):
     """Where in a batch a driver dies."""
 
@@ -200,6 +224,8 @@ Event = (
     | CrashInside
     | FailTask
     | FailWrite
+    | LoseUnsent
+    | Expire
     | KillJvm
     | Rebuild
     | Resend

@@ -51,6 +51,16 @@ def find_write(owner: object, name: str, arguments: Mapping[str, Any]) -> str | 
     return f"{class_.__name__}.{name}" if is_write else None
 
 
+def sends(name: str) -> bool:
+    """Whether a call of this name only hands a record to a producer."""
+    return name.endswith(".produce")
+
+
+def flushes(name: str) -> bool:
+    """Whether a call of this name waits until a producer has sent everything."""
+    return name.endswith((".flush", ".commit_transaction"))
+
+
 def failure_of(owner: object) -> Exception:
     """What this client raises when what it writes to is away."""
     package = type(owner).__module__.partition(".")[0]

@@ -22,6 +22,7 @@ class StepKind(Enum):
     INSIDE = "inside"
     WRITE = "write"
     TASK = "task"
+    UNSENT = "unsent"
     RESEND = "resend"
     ORDER = "order"
     LATE = "late"
@@ -32,11 +33,13 @@ class StepKind(Enum):
     MOVE = "move"
     KILL = "kill"
     REBUILD = "rebuild"
+    EXPIRE = "expire"
     JVM = "jvm"
 
 
 _NO_WRITER: Final = "foreachBatch calls no writer that explore knows"
 _NO_TASK: Final = "no foreachPartition or foreach"
+_ALL_FLUSHED: Final = "foreachBatch leaves no producer unflushed"
 _RESTARTS: Final = frozenset({StepKind.RESTART, StepKind.CRASH})
 
 
@@ -89,6 +92,7 @@ def terms_of(
     brokers: int,
     kill_jvm: bool = False,
     rebuild: bool = False,
+    expire: bool = False,
     passed: Passed = NOTHING_PASSED,
 ) -> Terms:
     """What schedules may do to a job whose plain run had a checkpoint or a watermark, or had none.
@@ -123,6 +127,7 @@ def terms_of(
         StepKind.INSIDE: no_function or ("" if places else "foreachBatch has one line"),
         StepKind.WRITE: no_function or ("" if passed.writes else _NO_WRITER),
         StepKind.TASK: no_restart or ("" if passed.tasks else _NO_TASK),
+        StepKind.UNSENT: no_function or _why_all_is_sent(brokers, passed),
         StepKind.RESEND: "" if resends else "no input has resends=True",
         StepKind.ORDER: "" if len(lanes) > 1 else "all records keep their order",
         StepKind.LATE: "" if stragglers else _why_none_is_late(timed),
@@ -133,6 +138,7 @@ def terms_of(
         StepKind.MOVE: _why_none_goes(brokers),
         StepKind.KILL: _why_none_goes(brokers),
         StepKind.REBUILD: no_restart if rebuild else "it needs rebuild=True",
+        StepKind.EXPIRE: (no_restart or few_records) if expire else "it needs expire=True",
         StepKind.JVM: no_restart if kill_jvm else "it needs kill_jvm=True",
     }
     return Terms(
@@ -234,6 +240,12 @@ def _why_none_is_limited(feeds: Mapping[str, Feed], *, has_watermark: bool) -> s
 
 def _why_none_is_late(timed: Mapping[str, Feed]) -> str:
     return "no record has a newer one within lateness_s" if timed else "no input has lateness_s"
+
+
+def _why_all_is_sent(brokers: int, passed: Passed) -> str:
+    if not passed.is_unflushed:
+        return _ALL_FLUSHED
+    return "" if brokers else "the cluster is not embedded"
 
 
 def _why_none_goes(brokers: int) -> str:

@@ -253,7 +253,7 @@ WAYS_TO_LEAVE: dict[str, Callable[[Members], str]] = {
 
 
 def coordinator_of(kafka: EmbeddedKafka, group: str) -> int:
-    return kafka.leader_of("__consumer_offsets", offsets_partition(kafka, group))
+    return kafka.existing_topic("__consumer_offsets").leader(offsets_partition(kafka, group))
 
 
 def offsets_partition(kafka: EmbeddedKafka, group: str) -> int:

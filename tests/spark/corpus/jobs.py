@@ -1,55 +1,18 @@
-"""The corpus: for each fault that deployments meet, the smallest job that has it, and one without.
+"""Pairs for the classes of faults that public jobs had.
 
 A pair's methods return the arguments of `explore`; a new pair is made for each exploration.
 """
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 from embedkafka.explore import Input, Options, all_records, files, latest_by
-
-Given = dict[str, Any]
-
-
-class Pair(Protocol):
-    """A wrong job and its mended twin."""
-
-    says: str
-    """Is in the message about the wrong one."""
-
-    def wrong(self) -> Given: ...
-    def right(self) -> Given: ...
-
-
-def lines(spark: SparkSession, options: Options, topic: str) -> DataFrame:
-    """The values of a topic, as text."""
-    source = spark.readStream.format("kafka").options(**options.read(topic)).load()
-    return source.selectExpr("cast(value AS string) AS value")
-
-
-def columns(spark: SparkSession, options: Options, topic: str, schema: str) -> DataFrame:
-    """The values of a topic, parsed as JSON."""
-    parsed = lines(spark, options, topic).selectExpr(f"from_json(value, '{schema}') AS row")
-    return parsed.select("row.*")
-
-
-def start(writer: DataStreamWriter, options: Options) -> StreamingQuery:
-    checkpointed = writer.option("checkpointLocation", options.checkpoint())
-    return checkpointed.trigger(**options.trigger).start()
-
-
-def to_files(rows: DataFrame, options: Options) -> StreamingQuery:
-    return start(rows.writeStream.format("parquet").option("path", options.path("out")), options)
-
-
-def to_topic(rows: DataFrame, options: Options, mode: str = "append") -> StreamingQuery:
-    writer = rows.writeStream.format("kafka").options(**options.sink("out")).outputMode(mode)
-    return writer.trigger(**options.trigger).start()
+from tests.spark.corpus.parts import Given, columns, lines, start, to_files, to_topic
 
 
 class TimeOfProcessing:
@@ -386,18 +349,3 @@ class AppendedPartitions:
 
     def _written(self, spark: SparkSession, options: Options) -> list[str]:
         return [row for file in Path(options.path("rows")).glob("*") for row in file.read_text()]
-
-
-PAIRS: Final[list[type[Pair]]] = [
-    TimeOfProcessing,
-    CopiesIntoTopic,
-    UpdatesWithoutKey,
-    ClicksOfImpressions,
-    OnceIntoLedger,
-    MarkedBeforeRows,
-    SwallowedFailure,
-    LastArrival,
-    OnceInBatch,
-    RebuiltTable,
-    AppendedPartitions,
-]

@@ -7,9 +7,7 @@ from embedkafka.explore.generation import draw_schedules
 from embedkafka.explore.inputs import Input, read_inputs
 from embedkafka.explore.outputs import all_records
 from embedkafka.explore.places import NOTHING_PASSED, Passed
-from embedkafka.explore.schedule import (
-    Schedule,
-)
+from embedkafka.explore.schedule import Schedule
 from embedkafka.explore.terms import StepKind, Terms, terms_of
 
 ORDERS = [{"sku": sku, "at": at} for sku, at in zip("abacbac", range(0, 70, 10), strict=True)]
@@ -27,6 +25,7 @@ def terms(
     brokers: int = 3,
     kill_jvm: bool = False,
     rebuild: bool = False,
+    expire: bool = False,
     passed: Passed = NOTHING_PASSED,
 ) -> Terms:
     return terms_of(
@@ -38,6 +37,7 @@ def terms(
         brokers=brokers,
         kill_jvm=kill_jvm,
         rebuild=rebuild,
+        expire=expire,
         passed=passed,
     )
 

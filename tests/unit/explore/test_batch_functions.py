@@ -2,7 +2,9 @@
 
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
@@ -165,6 +167,50 @@ def test_one_strike_hits_once_and_tracers_are_those_of_before(store: Store) -> N
     finally:
         sys.settrace(trace)
     assert store.done[-1] == "ended"
+
+
+def test_threads_of_the_function_are_followed_too(store: Store) -> None:
+    def in_parallel(batch: list[str], number: int) -> None:
+        with ThreadPoolExecutor(1) as threads:
+            written = threads.submit(careless, batch)
+        written.result()
+
+    def careless(batch: list[str]) -> None:
+        try:
+            Producer({}).produce("out", b"1")
+            store.done.append("sent")
+        except KafkaException:
+            store.done.append("swallowed")
+
+    (write,) = passed(in_parallel, ["a"]).writes
+    assert write.name == "Producer.produce"
+    assert struck(in_parallel, FailWrite(write=write))
+    assert store.done == ["sent", "swallowed"]
+    assert (threading.gettrace(), threading.getprofile()) == (None, None)
+
+
+def test_a_function_that_does_not_flush_its_producer_is_noted() -> None:
+    producer = Producer({})  # it knows no broker
+
+    def send(batch: list[str], number: int) -> None:
+        producer.produce("out", b"1")
+
+    def send_and_flush(batch: list[str], number: int) -> None:
+        producer.produce("out", b"1")
+        producer.flush(0)
+
+    assert passed(send, ["a"]).is_unflushed
+    assert not passed(send_and_flush, ["a"]).is_unflushed
+
+
+def test_a_flush_is_told_before_it_begins() -> None:
+    producer, told = Producer({}), list[str]()
+    functions = BatchFunctions()
+    with functions.flushing(lambda: told.append("now")):
+        functions.wrap(lambda batch, number: producer.produce("out", b"1"))(Batch("a"), 0)
+        assert told == []
+        functions.wrap(lambda batch, number: producer.flush(0))(Batch("a"), 0)
+    assert told == ["now"]
 
 
 def test_functions_are_wrapped_only_while_a_job_starts() -> None:

@@ -154,7 +154,7 @@ def test_a_refutation_is_shortened_and_says_how_to_repeat_it(
     assert 'The records that are left:\n  orders 5: {"n": 4, "sku": "b"}\n' in message
     assert "plain schedule: 1\n    this schedule:  1, 1" in message
     assert "What ran:\n  3 schedules of seed 3: batches" in message
-    assert "(no foreachPartition or foreach), late (no input has lateness_s), reply" in message
+    assert "unsent (no query has foreachBatch), late (no input has lateness_s), reply" in message
     assert "pytest --explore-seed=3/2, or explore(..., seed='3/2')" in message
 
 

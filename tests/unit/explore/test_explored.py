@@ -78,10 +78,10 @@ def test_what_ran_and_what_could_not_are_told_in_two_lines() -> None:
         "3 schedules of seed 7: batches 1, crash 1 (batches with data: 1), order 0, restart 0, "
         "limit 0, grow 0",
         "impossible: inside (no query has foreachBatch), write (no query has foreachBatch), task "
-        "(no foreachPartition or foreach), resend (no input has resends=True), late (no input has "
-        "lateness_s), reply (the cluster is not embedded), move (the cluster is not embedded), "
-        "kill (the cluster is not embedded), rebuild (it needs rebuild=True), jvm (it needs "
-        "kill_jvm=True)",
+        "(no foreachPartition or foreach), unsent (no query has foreachBatch), resend (no input "
+        "has resends=True), late (no input has lateness_s), reply (the cluster is not embedded), "
+        "move (the cluster is not embedded), kill (the cluster is not embedded), rebuild (it needs "
+        "rebuild=True), expire (it needs expire=True), jvm (it needs kill_jvm=True)",
     ]
     assert str(explored) == "; ".join(explored.lines())
     assert explored.kinds["batches"] == explored.kinds["crash"] == 1

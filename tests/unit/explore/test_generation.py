@@ -13,6 +13,7 @@ from embedkafka.explore.schedule import (
     Arrival,
     Crash,
     CrashInside,
+    Expire,
     FailTask,
     FailWrite,
     Grow,
@@ -20,6 +21,7 @@ from embedkafka.explore.schedule import (
     KillLeader,
     Limit,
     LoseReply,
+    LoseUnsent,
     Moment,
     MoveLeaders,
     Placed,
@@ -360,6 +362,26 @@ def test_a_job_starts_over_only_on_request() -> None:
     assert any(each.uses(Rebuild) for each in drawn(terms(rebuild=True)))
 
 
+def test_producers_lose_something_only_if_they_were_not_flushed() -> None:
+    assert not any(each.uses(LoseUnsent) for each in drawn(terms(passed=PASSED)))
+    unflushed = terms(passed=replace(PASSED, is_unflushed=True))
+    assert any(each.uses(LoseUnsent) for each in drawn(unflushed))
+
+
+def test_records_expire_only_on_request_and_behind_a_batch() -> None:
+    assert not any(each.uses(Expire) for each in drawn(terms()))
+    found = [each for each in drawn(terms(expire=True)) if each.uses(Expire)]
+    assert found
+    for schedule in found:
+        steps = schedule.steps()
+        place = next(index for index, step in enumerate(steps) if isinstance(step, Expire))
+        *before, last, expire = steps[: place + 1]
+        assert any(isinstance(step, Take) for step in before)
+        assert isinstance(last, Send)
+        assert isinstance(expire, Expire)
+        assert expire.source in {arrival.source for arrival in last.arrivals}
+
+
 def test_a_jvm_dies_at_every_moment_in_turn_whatever_the_seed() -> None:
     killing = terms(kill_jvm=True)
     turns = len(killing.kinds) * len(Moment)
@@ -407,20 +429,20 @@ def test_what_happens_inside_a_function_goes_with_other_kinds_too() -> None:
 
 
 def test_records_come_before_each_batch_that_is_struck() -> None:
-    for schedule in drawn(terms(passed=PASSED)):
+    for schedule in drawn(terms(passed=replace(PASSED, is_unflushed=True))):
         steps = schedule.steps()
         struck = [
             index
             for index, step in enumerate(steps)
-            if isinstance(step, CrashInside | FailWrite | FailTask)
+            if isinstance(step, CrashInside | FailWrite | FailTask | LoseUnsent)
         ]
         assert all(isinstance(steps[index - 1], Send) for index in struck)
 
 
 def test_at_most_one_kind_lets_a_batch_run_again() -> None:
     """A crash would write what a sink has swallowed before."""
-    found = terms(passed=replace(PASSED, tasks=1), rebuild=True)
-    repeating = (Crash, CrashInside, FailWrite, FailTask, Rebuild)
+    found = terms(passed=replace(PASSED, tasks=1, is_unflushed=True), rebuild=True, expire=True)
+    repeating = (Crash, CrashInside, FailWrite, FailTask, LoseUnsent, Rebuild, Expire)
     counts = {sum(each.uses(kind) for kind in repeating) for each in drawn(found)}
     assert counts == {0, 1}
 
@@ -447,6 +469,7 @@ def test_kinds_that_are_impossible_say_why() -> None:
         "inside": "no query has foreachBatch",
         "write": "no query has foreachBatch",
         "task": "no foreachPartition or foreach",
+        "unsent": "no query has foreachBatch",
         "order": "all records keep their order",
         "late": "no input has lateness_s",
         "limit": "fewer than two records",
@@ -454,6 +477,7 @@ def test_kinds_that_are_impossible_say_why() -> None:
         "move": "the cluster has one broker",
         "kill": "the cluster has one broker",
         "rebuild": "it needs rebuild=True",
+        "expire": "it needs expire=True",
         "jvm": "it needs kill_jvm=True",
     }
     external = terms(brokers=0).impossible
