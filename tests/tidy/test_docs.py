@@ -110,6 +110,16 @@ def test_make_targets_in_the_documents_exist() -> None:
         assert named <= targets, f"{document.name} names {named - targets}"
 
 
+def test_the_messages_under_troubleshooting_are_ours() -> None:
+    sources = [*PACKAGE.rglob("*.py"), *(ROOT / "pytest_plugin").rglob("*.py")]
+    joined = [re.sub(r'"\s*\n\s*f?"', "", source.read_text()) for source in sources]
+    ours = re.sub(r"\{[^{}]*\}", "…", "\n".join(joined))
+    _, section, *_ = (ROOT / "docs/troubleshooting.md").read_text().split("\n## ")
+    messages = re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)
+    assert len(messages) > 8
+    assert [message for message in messages if message not in ours] == []
+
+
 def test_every_environment_variable_of_ours_is_explained() -> None:
     sources = [*PACKAGE.rglob("*.py"), *(ROOT / "pytest_plugin").rglob("*.py")]
     named = {
