@@ -89,11 +89,12 @@ def _help(name: str) -> str:
 
 def _section(name: str, parser: argparse.ArgumentParser) -> str:
     options = [a for a in parser._actions if not isinstance(a, argparse._HelpAction)]
-    required = [a for a in options if a.required]
+    required = [a for a in options if _is_required(a)]
     words = ["embedkafka", name]
     words += [_shown(a) for a in required if a.option_strings]
-    words += ["[options]"] * (len(required) < len(options))
+    words += ["[options]"] * any(a.option_strings and not _is_required(a) for a in options)
     words += [_shown(a) for a in required if not a.option_strings]
+    words += [f"[{_shown(a)} ...]" for a in options if a.nargs == "*" and not a.option_strings]
     words += ["-- command [argument ...]"] * (name == "up")
     description = parser.description or ""
     rows = table(["option", "meaning"], _rows(options)) if options else ""
@@ -104,7 +105,12 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
 
 def _rows(options: list[argparse.Action]) -> Iterator[tuple[str, ...]]:
     for action in options:
-        yield f"`{_shown(action)}`", (action.help or "") + " (required)" * action.required
+        yield f"`{_shown(action)}`", (action.help or "") + " (required)" * _is_required(action)
+
+
+def _is_required(action: argparse.Action) -> bool:
+    """argparse also calls a list required that may be empty."""
+    return action.required and action.nargs not in ("*", "?")
 
 
 def _shown(action: argparse.Action) -> str:
