@@ -16,8 +16,7 @@ from embedkafka.cluster.handles.topic import Topic
 from embedkafka.cluster.lifecycle.ensemble import RealEnsemble
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest, ProduceRequest
-from embedkafka.records.builder import build_batch
+from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import NO_LEADER, TopicPartition
@@ -26,6 +25,7 @@ from embedkafka.zk.store import ConnectionLoss, SessionExpired
 from tests.java_tools.jvm import dies_with_parent
 from tests.presence import present
 from tests.wire.clients import eventually
+from tests.wire.one_partition import batch, produce_request
 
 ROOT = Path(__file__).parents[2]
 
@@ -153,15 +153,7 @@ class Processes:
 
     def produce_to(self, broker_id: int, topic: str, value: bytes) -> ErrorCode:
         """Writes one record with acks=1 to exactly this broker; returns the error code."""
-        data = ProduceRequest.Topic.Partition(
-            index=0, records=memoryview(build_batch([(0, None, value, ())]))
-        )
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=1,
-            timeout_ms=5_000,
-            topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
-        )
+        request = produce_request(topic, batch(value, timestamp=0), acks=1, timeout_ms=5_000)
         answer = self._call(broker_id, request, 9)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 

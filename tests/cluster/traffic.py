@@ -11,10 +11,9 @@ import confluent_kafka
 from embedkafka import OwnedBroker, Topic
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ProduceRequest
-from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import SystemClock
 from tests.presence import present
+from tests.wire.one_partition import batch, produce_request
 
 QUICK = {
     # Notice a dead or stalled leader within a fraction of a second.
@@ -118,14 +117,8 @@ def produce_to(
     handle: OwnedBroker, topic: str, value: bytes, partition: int = 0, timeout_ms: int = 500
 ) -> ErrorCode:
     """Writes one record with acks=all to exactly this broker; returns the answer's error code."""
-    records = build_batch([(0, None, value, ())])
-    data = ProduceRequest.Topic.Partition(index=partition, records=memoryview(records))
-    request = ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=timeout_ms,
-        topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
-    )
+    records = batch(value, timestamp=0)
+    request = produce_request(topic, records, partition=partition, timeout_ms=timeout_ms)
     host, _, port = handle.address.rpartition(":")
     client = BrokerClient(host, int(port), SystemClock(), "exactly-this-broker")
     try:
@@ -270,3 +263,11 @@ def assert_nothing_lost(kafka: Readable, sender: Sender) -> None:
         assert len(values) == len(set(values)), f"{sender.topic}-{partition} has duplicate records"
         numbers = [int(text.rpartition(":")[2]) for text in values]
         assert numbers == sorted(numbers), f"{sender.topic}-{partition} is out of order"
+
+
+def committed(kafka: Addressed, group: str, topic: str) -> int:
+    """The offset that a group has committed in the first partition."""
+    consumer = make_consumer(kafka, group)
+    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
+    consumer.close()
+    return found.offset

@@ -66,6 +66,7 @@ def produce_request(
     records: bytes,
     *,
     partition: int = 0,
+    topic_id: uuid.UUID = ZERO_UUID,
     acks: int = -1,
     timeout_ms: int = 10_000,
     transactional_id: str | None = None,
@@ -75,7 +76,7 @@ def produce_request(
         transactional_id=transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
-        topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
+        topic_data=[ProduceRequest.Topic(name=topic, topic_id=topic_id, partition_data=[data])],
     )
 
 

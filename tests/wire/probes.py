@@ -12,7 +12,7 @@ from embedkafka.protocol.messages import transactions as t
 from embedkafka.security.acl.acls import Acl
 from embedkafka.security.acl.operations import ResourceType
 from tests.presence import present
-from tests.wire.one_partition import batch
+from tests.wire.one_partition import batch, produce_request
 from tests.wire.plain_messages import Plain, request
 from tests.wire.secured import ANYONE, creation
 
@@ -49,11 +49,7 @@ def _codes(value: Any) -> Iterator[int]:  # Any: a message, or a field of one
 
 
 def produced(topic: str, *, acks: int = 1) -> core.ProduceRequest:
-    _Topic = core.ProduceRequest.Topic
-    partition = _Topic.Partition(index=0, records=memoryview(bytearray(batch(b"x"))))
-    return core.ProduceRequest(
-        acks=acks, timeout_ms=5_000, topic_data=[_Topic(name=topic, partition_data=[partition])]
-    )
+    return produce_request(topic, batch(b"x"), acks=acks)
 
 
 def fetched(topic: str, **session: Any) -> core.FetchRequest:

@@ -14,11 +14,10 @@ from confluent_kafka.admin import AdminClient
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, Message, OwnedBroker, Topic
 from embedkafka.net.client import BrokerClient
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ProduceRequest
-from embedkafka.records.builder import build_batch
 from embedkafka.replica.delayed import DelayedProduce
 from embedkafka.runtime.clock import SystemClock
 from tests.presence import present
+from tests.wire.one_partition import batch, produce_request
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +186,8 @@ def note_waiting(handle: OwnedBroker, monkeypatch: pytest.MonkeyPatch) -> thread
 
 
 def produce_by_id(handle: OwnedBroker, topic_id: uuid.UUID) -> ErrorCode:
-    data = ProduceRequest.Topic.Partition(
-        index=0, records=memoryview(build_batch([(0, None, b"a", ())]))
-    )
-    request = ProduceRequest(
-        acks=-1,
-        timeout_ms=60_000,
-        topic_data=[ProduceRequest.Topic(topic_id=topic_id, partition_data=[data])],
-    )
+    records = batch(b"a", timestamp=0)
+    request = produce_request("", records, topic_id=topic_id, timeout_ms=60_000)
     host, _, port = handle.address.rpartition(":")
     client = BrokerClient(host, int(port), SystemClock(), "by-id")
     try:

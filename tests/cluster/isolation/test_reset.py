@@ -12,7 +12,14 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
-from tests.cluster.traffic import PATIENT, make_consumer, make_producer, next_text, sending
+from tests.cluster.traffic import (
+    PATIENT,
+    committed,
+    make_consumer,
+    make_producer,
+    next_text,
+    sending,
+)
 
 
 def open_transaction(kafka: EmbeddedKafka, topic: str) -> confluent_kafka.Producer:
@@ -30,13 +37,6 @@ def commit(kafka: EmbeddedKafka, group: str, topic: str, offset: int) -> None:
     next_text(consumer)
     consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
-
-
-def committed(kafka: EmbeddedKafka, group: str, topic: str) -> int:
-    consumer = make_consumer(kafka, group)
-    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
-    consumer.close()
-    return found.offset
 
 
 def change_broker_setting(kafka: EmbeddedKafka, name: str, value: str) -> None:

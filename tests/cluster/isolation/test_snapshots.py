@@ -18,12 +18,11 @@ import pytest
 from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError, Topic
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ProduceRequest
 from embedkafka.protocol.messages.transactions import InitProducerIdRequest
-from embedkafka.records.builder import build_batch
 from embedkafka.runtime.files import SystemFiles
-from tests.cluster.traffic import make_consumer, make_producer, send, sending
+from tests.cluster.traffic import committed, make_consumer, make_producer, send, sending
 from tests.presence import present
+from tests.wire.one_partition import batch, produce
 from tests.wire.raw_client import RawClient
 
 
@@ -31,13 +30,6 @@ def commit(kafka: EmbeddedKafka, group: str, topic: str, offset: int) -> None:
     consumer = make_consumer(kafka, group)
     consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
-
-
-def committed(kafka: EmbeddedKafka, group: str, topic: str) -> int:
-    consumer = make_consumer(kafka, group)
-    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
-    consumer.close()
-    return found.offset
 
 
 def texts(topic: Topic, isolation: str = "read_committed") -> list[str | None]:
@@ -48,21 +40,11 @@ def numbered_batch(
     kafka: EmbeddedKafka, topic: str, producer_id: int, sequence: int
 ) -> tuple[int, ErrorCode]:
     """Writes a batch with the given sequence number; returns its offset and error."""
-    records = build_batch(
-        [(kafka.clock.now_ms(), None, b"numbered", ())],
-        producer_id=producer_id,
-        producer_epoch=0,
-        base_sequence=sequence,
-    )
-    data = ProduceRequest.Topic.Partition(index=0, records=memoryview(records))
-    request = ProduceRequest(
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])],
-    )
+    numbers = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+    records = batch(b"numbered", timestamp=kafka.clock.now_ms(), **numbers)
     host, port = kafka.broker(kafka.existing_topic(topic).leader()).address.split(":")
     with RawClient(host, int(port)) as client:
-        answer = client.call(request, 9).responses[0].partition_responses[0]
+        answer = produce(client, topic, records)
     return answer.base_offset, ErrorCode(answer.error_code)
 
 

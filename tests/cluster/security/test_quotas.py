@@ -12,7 +12,7 @@ from embedkafka.protocol.messages.core import ProduceRequest
 from embedkafka.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from embedkafka.runtime.addresses import parse_address
 from tests.wire.clients import eventually
-from tests.wire.one_partition import batch
+from tests.wire.one_partition import batch, produce_request
 from tests.wire.raw_client import RawClient
 
 SECRET = "s3cret"
@@ -48,10 +48,7 @@ def logged_in(kafka: EmbeddedKafka, user: str) -> RawClient:
 
 
 def produced(size: int, *, acks: int = 1) -> ProduceRequest:
-    _Topic = ProduceRequest.Topic
-    records = memoryview(bytearray(batch(b"x" * size)))
-    one = _Topic(name="orders", partition_data=[_Topic.Partition(index=0, records=records)])
-    return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[one])
+    return produce_request("orders", batch(b"x" * size), acks=acks)
 
 
 def set_quota(client: RawClient, key: str, value: float, **entity: str) -> None:

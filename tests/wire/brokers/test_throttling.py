@@ -22,7 +22,7 @@ from embedkafka.protocol.messages.topics import (
 )
 from embedkafka.runtime.addresses import parse_address
 from tests.wire.clients import Cluster, eventually
-from tests.wire.one_partition import batch, fetch_request
+from tests.wire.one_partition import batch, fetch_request, produce_request
 from tests.wire.raw_client import RawClient
 
 
@@ -76,10 +76,7 @@ def is_gone(raw: RawClient, entity: dict[str, str | None]) -> bool:
 
 
 def produced(topic: str, size: int, *, acks: int = 1) -> ProduceRequest:
-    _Topic = ProduceRequest.Topic
-    records = memoryview(bytearray(batch(b"x" * size)))
-    one = _Topic(name=topic, partition_data=[_Topic.Partition(index=0, records=records)])
-    return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[one])
+    return produce_request(topic, batch(b"x" * size), acks=acks)
 
 
 def until_throttled(client: RawClient, topic: str) -> None:
