@@ -8,7 +8,7 @@ from tests.wire.settings import (
     BROKER,
     SET,
     TOPIC,
-    alter,
+    altered,
     entry,
     settings,
 )
@@ -18,14 +18,14 @@ LIST, UNKNOWN = 7, 0
 
 @pytest.mark.parametrize("key", ["num.network.threads", "num.io.threads", "metric.reporters"])
 def test_brokers_refuse_what_they_cannot_become(raw: RawClient, key: str) -> None:
-    code, message = alter(raw, BROKER, "", (key, SET, "1000"))
+    code, message = altered(raw, BROKER, "", (key, SET, "1000"))
     assert code == "INVALID_REQUEST"
     assert key in str(message)
 
 
 def test_a_limit_on_replication_can_be_set_for_all_brokers(raw: RawClient) -> None:
     key = "leader.replication.throttled.rate"
-    assert alter(raw, BROKER, "", (key, SET, "100")) == ("NONE", None)
+    assert altered(raw, BROKER, "", (key, SET, "100")) == ("NONE", None)
     assert entry(raw, BROKER, "1", key) is None
 
 

@@ -1,22 +1,26 @@
 """DescribeConfigs and both ways to alter configs: values, sources, synonyms, types and refusals."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import pytest
 
 from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import (
-    AlterConfigsRequest,
     DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
 from embedkafka.protocol.messages.core import ApiVersionsRequest
 from tests.wire.clients import Cluster, create_topic, eventually
-from tests.wire.one_partition import Answer, batch, each_version, produce
+from tests.wire.one_partition import batch, each_version, produce
 from tests.wire.raw_client import RawClient
+from tests.wire.settings import (
+    alter,
+    await_value,
+    describe,
+    replace,
+)
 
 pytestmark = pytest.mark.topic(config={"retention.ms": "1234"})
 
@@ -67,81 +71,6 @@ TOPIC_CONFIGS: Final = {
     "segment.ms": ("604800000", LONG),
     "unclean.leader.election.enable": ("false", BOOLEAN),
 }
-
-
-def describe_all(
-    raw: RawClient,
-    kind: int,
-    name: str,
-    *,
-    keys: Sequence[str] | None = None,
-    synonyms: bool = False,
-    documentation: bool = False,
-    version: int | None = None,
-) -> Answer:
-    wanted = DescribeConfigsRequest.Resource(
-        resource_type=kind, resource_name=name, configuration_keys=keys
-    )
-    request = DescribeConfigsRequest(
-        resources=[wanted], include_synonyms=synonyms, include_documentation=documentation
-    )
-    (answer,) = raw.call(request, version).results
-    return answer
-
-
-def describe(raw: RawClient, kind: int, name: str, **fields: Any) -> dict[str, Answer]:
-    answer = describe_all(raw, kind, name, **fields)
-    assert (answer.error_code, answer.resource_type, answer.resource_name) == (0, kind, name)
-    return {config.name: config for config in answer.configs}
-
-
-def alter(
-    raw: RawClient,
-    kind: int,
-    name: str,
-    *changes: tuple[str, int, str | None],
-    validate_only: bool = False,
-    version: int | None = None,
-) -> Answer:
-    wanted = IncrementalAlterConfigsRequest.Resource(
-        resource_type=kind,
-        resource_name=name,
-        configs=[
-            IncrementalAlterConfigsRequest.Resource.Config(
-                name=key, config_operation=operation, value=value
-            )
-            for key, operation, value in changes
-        ],
-    )
-    request = IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
-    (answer,) = raw.call(request, version).responses
-    return answer
-
-
-def replace(
-    raw: RawClient, kind: int, name: str, *, validate_only: bool = False, **configs: str | None
-) -> Answer:
-    wanted = AlterConfigsRequest.Resource(
-        resource_type=kind,
-        resource_name=name,
-        configs=[
-            AlterConfigsRequest.Resource.Config(name=key.replace("_", "."), value=value)
-            for key, value in configs.items()
-        ],
-    )
-    request = AlterConfigsRequest(resources=[wanted], validate_only=validate_only)
-    (answer,) = raw.call(request).responses
-    return answer
-
-
-def await_value(raw: RawClient, kind: int, name: str, key: str, value: str) -> Answer:
-    """Waits until the broker has applied a change and returns the whole entry."""
-
-    def current() -> Answer | None:
-        entry = describe(raw, kind, name, keys=[key], synonyms=True)[key]
-        return entry if entry.value == value else None
-
-    return eventually(current, f"{key} of {name} is {value}")
 
 
 def test_every_version_tells_values_and_where_they_come_from(raw: RawClient, topic: str) -> None:

@@ -13,7 +13,7 @@ from embedkafka.runtime.addresses import parse_address
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import authenticate, handshake
-from tests.wire.settings import BROKER, DELETE, SET, alter, describe, entry
+from tests.wire.settings import BROKER, DELETE, SET, altered, entry
 from tests.wire.tls_cluster import HOSTS, TlsCluster
 
 STRING, INT, PASSWORD, UNKNOWN = 2, 3, 9, 0
@@ -32,12 +32,12 @@ def admin(tls_cluster: TlsCluster) -> Iterator[RawClient]:
 
 @contextmanager
 def changed(admin: RawClient, name: str, value: str, broker: str = "1") -> Iterator[None]:
-    assert alter(admin, BROKER, broker, (name, SET, value), validate_only=False) == ("NONE", None)
+    assert altered(admin, BROKER, broker, (name, SET, value), validate_only=False) == ("NONE", None)
     eventually(lambda: source_of(admin, broker, name) in (2, 3), f"{name} is set")
     try:
         yield
     finally:
-        alter(admin, BROKER, broker, (name, DELETE, None), validate_only=False)
+        altered(admin, BROKER, broker, (name, DELETE, None), validate_only=False)
         eventually(lambda: source_of(admin, broker, name) not in (2, 3), f"{name} is as before")
 
 
@@ -87,8 +87,7 @@ def test_a_changed_password_is_not_among_the_synonyms(admin: RawClient) -> None:
         assert shown(admin, name) == (None, PASSWORD, DYNAMIC, True, synonyms)
     name = "sasl.jaas.config"
     with changed(admin, name, f'{PLAIN} required user_eve="e-secret";'):
-        described = describe(admin, BROKER, "1", name)
-        assert described["configs"][0]["synonyms"] == [
+        assert entry(admin, BROKER, "1", name)["synonyms"] == [
             {"name": name, "value": None, "source": DYNAMIC}
         ]
     with changed(admin, "listener.name.open.colour", "e-secret"):
@@ -132,7 +131,7 @@ def test_a_limit_of_a_listener_may_be_set_for_all_brokers(admin: RawClient) -> N
 def test_a_listener_is_one_brokers(admin: RawClient, name: str) -> None:
     refused = ("INVALID_REQUEST", NOT_FOR_ALL.format(name))
     value = "required" if name.endswith("client.auth") else "1"
-    assert alter(admin, BROKER, "", (name, SET, value)) == refused
+    assert altered(admin, BROKER, "", (name, SET, value)) == refused
 
 
 @pytest.mark.parametrize(
@@ -152,7 +151,7 @@ def test_settings_of_all_listeners_that_do_not_change(
     admin: RawClient, name: str, message: str
 ) -> None:
     for broker in ("1", ""):
-        assert alter(admin, BROKER, broker, (name, SET, "1")) == (
+        assert altered(admin, BROKER, broker, (name, SET, "1")) == (
             "INVALID_REQUEST",
             message.format(name),
         )
@@ -174,7 +173,7 @@ def test_settings_of_all_listeners_that_do_not_change(
 )
 def test_limits_are_checked(admin: RawClient, name: str, message: str) -> None:
     for broker in ("1", ""):
-        assert alter(admin, BROKER, broker, (name, SET, "-1")) == ("INVALID_REQUEST", message)
+        assert altered(admin, BROKER, broker, (name, SET, "-1")) == ("INVALID_REQUEST", message)
 
 
 def test_logins_of_a_running_listener_stay_as_they_are(
@@ -215,7 +214,7 @@ def test_settings_of_all_listeners_change_only_if_no_listener_waits_for_a_restar
 ) -> None:
     with changed(admin, "listener.name.safe.sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER"):
         for name, value in (("sasl.jaas.config", "x"), ("ssl.client.auth", "required")):
-            assert alter(admin, BROKER, "1", (name, SET, value)) == (
+            assert altered(admin, BROKER, "1", (name, SET, value)) == (
                 "INVALID_REQUEST",
                 "Invalid value org.apache.kafka.common.config.ConfigException: Configs cannot be "
                 "updated dynamically for existing listener ListenerName(SAFE), restart broker or "
@@ -271,7 +270,7 @@ def test_a_certificate_for_another_server_is_refused(
     if name is not None:
         path.write_text(tls_cluster.authority.issue(name, hosts))
     change = ("listener.name.open.ssl.keystore.location", SET, str(path))
-    code, message = alter(admin, BROKER, "1", change)
+    code, message = altered(admin, BROKER, "1", change)
     assert code == "INVALID_REQUEST"
     assert message is not None
     assert message.startswith(
@@ -284,7 +283,7 @@ def test_a_certificate_for_another_server_is_refused(
 
 def test_the_wrong_password_of_a_store_is_refused_and_not_shown(admin: RawClient) -> None:
     change = ("listener.name.old.ssl.keystore.password", SET, "w-secret")
-    code, message = alter(admin, BROKER, "1", change)
+    code, message = altered(admin, BROKER, "1", change)
     assert code == "INVALID_REQUEST"
     assert message is not None
     assert "broker.p12" in message

@@ -8,13 +8,12 @@ import pytest
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.configs import (
     AlterConfigsRequest,
-    DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest,
 )
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.consumer_members import Member
 from tests.wire.one_partition import Answer
 from tests.wire.raw_client import RawClient
+from tests.wire.settings import alter, describe_all
 
 Unique = Callable[[str], str]
 
@@ -30,11 +29,7 @@ HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 def described(
     raw: RawClient, group: str, keys: Sequence[str] | None = (SESSION, HEARTBEAT)
 ) -> Answer:
-    resource = DescribeConfigsRequest.Resource(
-        resource_type=GROUP, resource_name=group, configuration_keys=keys
-    )
-    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
-    return raw.call(request, 4).results[0]
+    return describe_all(raw, GROUP, group, keys=keys, synonyms=True)
 
 
 def shown(raw: RawClient, group: str) -> dict[str, tuple[str, int]]:
@@ -43,14 +38,8 @@ def shown(raw: RawClient, group: str) -> dict[str, tuple[str, int]]:
 
 
 def change(raw: RawClient, group: str, operation: int, **settings: str | None) -> Answer:
-    resource_type = IncrementalAlterConfigsRequest.Resource
-    configs = [
-        resource_type.Config(name=name.replace("_", "."), config_operation=operation, value=value)
-        for name, value in settings.items()
-    ]
-    resource = resource_type(resource_type=GROUP, resource_name=group, configs=configs)
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    return raw.call(request, 1).responses[0]
+    changes = [(name.replace("_", "."), operation, value) for name, value in settings.items()]
+    return alter(raw, GROUP, group, *changes)
 
 
 @pytest.fixture(params=["group", "a/group %"])

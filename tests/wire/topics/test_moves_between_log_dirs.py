@@ -14,7 +14,6 @@ import pytest
 
 from embedkafka import EmbeddedKafka
 from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import IncrementalAlterConfigsRequest
 from embedkafka.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     DeleteTopicsRequest,
@@ -26,6 +25,7 @@ from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.conftest import SHARED_CONFIG
 from tests.wire.one_partition import batch, produce
 from tests.wire.raw_client import RawClient
+from tests.wire.settings import BROKER, DELETE, SET, alter
 
 Unique = Callable[[str], str]
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -97,15 +97,8 @@ def topic(two_dirs: TwoDirs, raw: RawClient, unique: Unique) -> str:
 
 
 def throttle(client: RawClient, bytes_per_second: str | None) -> None:
-    _Resource = IncrementalAlterConfigsRequest.Resource
-    change = _Resource.Config(
-        name=RATE,
-        config_operation=0 if bytes_per_second else 1,
-        value=bytes_per_second,
-    )
-    resource = _Resource(resource_type=4, resource_name="1", configs=[change])
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    (answer,) = client.call(request).responses
+    change = (RATE, SET if bytes_per_second else DELETE, bytes_per_second)
+    answer = alter(client, BROKER, "1", change)
     assert answer.error_code == 0, answer.error_message
 
 
