@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from embedkafka.cluster.config import TopicSpec
+from embedkafka.cluster.config import TopicShape, TopicSpec
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
@@ -35,17 +35,9 @@ class Admin:
         self._new_clients = new_clients
         self._maker_of = maker_of
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication: int | None,
-        config: Mapping[str, object],
-    ) -> None:
+    def create_topic(self, name: str, shape: TopicShape) -> None:
         """Creates one topic; raises `ConfigError` for settings that no topic has."""
-        spec = TopicSpec(partitions=partitions, replication=replication, config=config)
-        self.create_topics({name: spec})
+        self.create_topics({name: TopicSpec(**shape._asdict())})
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Creates all of `topics`; raises the first refusal."""

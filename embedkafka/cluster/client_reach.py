@@ -1,4 +1,4 @@
-"""`handles.reach.ClusterReach` of any cluster: through clients, for one that is not embedded.
+"""Reaches any cluster through clients, for a `Cluster` that is not embedded.
 
 Owner: the caller's thread.
 """
@@ -18,7 +18,6 @@ from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.client_settings import ClientSettings
 
 if TYPE_CHECKING:
-    from embedkafka.cluster.clients.client_waits import ClientWaits
     from embedkafka.cluster.handles.reach import State, TopicRequests
     from embedkafka.cluster.waiting import Probe
 
@@ -57,11 +56,6 @@ class ClientReach:
     def scratch(self) -> Path:
         return self._directory.path
 
-    def waits(self) -> "ClientWaits":
-        from embedkafka.cluster.clients.client_waits import ClientWaits  # few tests need it
-
-        return ClientWaits(self.bootstrap_servers, self._settings)
-
     def brokers(self) -> list[BrokerHandle]:
         return [
             BrokerHandle(broker_id, address, self)
@@ -92,7 +86,7 @@ class ClientReach:
         self.clients.on_deletion(topic, had_other_leaders=False)
 
     def on_missing(self, noun: str, name: str) -> None:
-        """There is no more to say."""
+        """Does nothing: an `AttributeError` follows."""
 
     def close(self) -> None:
         self.clients.close()

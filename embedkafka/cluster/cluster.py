@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from embedkafka.cluster.clients.decoding import Decoder, require_decoder
-from embedkafka.cluster.config import require_topic_name
+from embedkafka.cluster.config import TopicShape, require_topic_name
 from embedkafka.cluster.waiting import PATIENCE_S
 from embedkafka.runtime.arguments import require_int, require_number, require_text, shown
 from embedkafka.runtime.failures import InvalidArgument
@@ -32,14 +32,7 @@ T = TypeVar("T", covariant=True)
 class MakesTopics(Protocol[T]):
     """A cluster whose topics have handles of the kind `T`."""
 
-    def _create_topic(
-        self,
-        name: str | None,
-        partitions: int,
-        replication: int | None,
-        config: Mapping[str, object],
-        decode: Decoder | None,
-    ) -> str: ...
+    def _create_topic(self, name: str | None, shape: TopicShape, decode: Decoder | None) -> str: ...
 
     def _find_topic(self, name: str, decode: Decoder | None, timeout_s: float) -> str: ...
 
@@ -94,8 +87,12 @@ class Cluster:
 
     def describe(self) -> str:
         """The brokers, and each partition's leader and in-sync replicas."""
-        statuses = self._reach.clients.view().statuses()
-        return "\n".join([f"brokers: {self.brokers}", *map(str, statuses)])
+        brokers = ", ".join(f"{each.id} at {each._address}" for each in self._reach.brokers())
+        partitions = [
+            f"{each.topic}-{each.partition}: leader {each.leader}, isr {list(each.isr)}"
+            for each in self._reach.clients.view().statuses()
+        ]
+        return "\n".join([f"brokers: {brokers}", *partitions])
 
     def report(self) -> str:
         """`describe`, and what else is visible; pytest shows it below a failed test."""
@@ -221,6 +218,7 @@ class Cluster:
         Args:
             name: the group's id.
         """
+        from embedkafka.cluster.handles.group import GroupHandle  # on first use
 
         return GroupHandle(name, self._reach)
 
@@ -271,8 +269,8 @@ class Cluster:
             EmbedKafkaError: the brokers refused it. The topic exists already (`existing_topic`
                 returns its handle), or there are fewer brokers than replicas.
         """
-        given = {} if config is None else config
-        return self._topic(self._create_topic(name, partitions, replication, given, decode))
+        shape = TopicShape(partitions, replication, {} if config is None else config)
+        return self._topic(self._create_topic(name, shape, decode))
 
     def existing_topic(
         self: MakesTopics[T], name: str, *, decode: Decoder | None = None, timeout_s: float = 0
@@ -292,24 +290,17 @@ class Cluster:
         """
         return self._topic(self._find_topic(name, decode, timeout_s))
 
-    def _create_topic(
-        self,
-        name: str | None,
-        partitions: int,
-        replication: int | None,
-        config: Mapping[str, object],
-        decode: Decoder | None,
-    ) -> str:
+    def _create_topic(self, name: str | None, shape: TopicShape, decode: Decoder | None) -> str:
         """Creates it, and returns the name it has in the cluster."""
         reach = self._reach
         if name is None:
             name = f"topic-{reach.rng.getrandbits(48):012x}"
         own = reach.new_name(require_topic_name(name))
         decoder = require_decoder(decode)
-        reach.admin.create_topic(own, partitions=partitions, replication=replication, config=config)
-        known = reach.state.leaders_known({own: partitions})
+        reach.admin.create_topic(own, shape)
+        known = reach.state.leaders_known({own: shape.partitions})
         reach.await_state(f"every broker to know the leaders of {own}", known, PATIENCE_S)
-        reach.clients.on_partitions(own, partitions)
+        reach.clients.on_partitions(own, shape.partitions)
         reach.clients.decoders.set(own, decoder)
         return own
 

@@ -25,7 +25,7 @@ from embedkafka.runtime.arguments import (
 from embedkafka.runtime.failures import ConfigError, ConfigWarning, InvalidArgument
 from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.topic_names import name_fault
-from embedkafka.runtime.values import dataclass, field
+from embedkafka.runtime.values import NamedTuple, dataclass, field
 from embedkafka.server.config.broker import (
     holds_here,
     idle_settings,
@@ -131,6 +131,14 @@ class TopicSpec:
         if not bad:
             problems.check(lambda: parse_topic_settings(config))
         problems.raise_all()
+
+
+class TopicShape(NamedTuple):
+    """What a test says of a topic that it creates; not checked yet."""
+
+    partitions: int
+    replication: int | None
+    config: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from embedkafka.cluster.access.security import PreparedSecurity
     from embedkafka.cluster.admin import Admin
-    from embedkafka.cluster.clients.client_waits import ClientWaits
     from embedkafka.cluster.clients.clients import Clients
     from embedkafka.cluster.on_demand import BrokersOnDemand
     from embedkafka.cluster.owned.brokers import OwnedBroker
@@ -141,7 +140,7 @@ class EmbeddedReach:
             self.made_clients.on_deletion(topic, had_other_leaders=had_other_leaders)
 
     def on_missing(self, noun: str, name: str) -> None:
-        """There is no more to say: the owner has every name there is."""
+        """Does nothing: an `AttributeError` follows."""
 
     # -- clients
 
@@ -166,12 +165,6 @@ class EmbeddedReach:
         """Makes them while it can: a forked child uses topic handles, and can make none."""
         if self.made_clients is None and self.require_brokers().live():
             assert self.clients is self.made_clients
-
-    def waits(self) -> "ClientWaits":
-        from embedkafka.cluster.clients.client_waits import ClientWaits  # most clusters need none
-
-        settings, servers = self.settings_for(None)
-        return ClientWaits(servers, settings)
 
     def forget_producer(self) -> None:
         """The producer's knowledge of topics and sequence numbers is no longer true."""

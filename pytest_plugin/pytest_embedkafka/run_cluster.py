@@ -24,6 +24,7 @@ from embedkafka import (
 )
 from embedkafka.cluster.client_reach import ClientReach
 from embedkafka.cluster.clients.client_admin import ClientAdmin, TopicExistsError
+from embedkafka.cluster.config import TopicShape
 from embedkafka.spark.producers import close_producers
 from pytest_embedkafka.skips import skip_external
 from pytest_embedkafka.sweeping import Sweeper
@@ -63,14 +64,7 @@ class RunReach(ClientReach):
     def admin(self) -> "TopicRequests":
         return self
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication: int | None,
-        config: Mapping[str, object],
-    ) -> None:
+    def create_topic(self, name: str, shape: TopicShape) -> None:
         """Creates a topic, also one that a client of an earlier test has brought back.
 
         A client that outlives its test asks for the test's topics, and a cluster may create what
@@ -78,9 +72,7 @@ class RunReach(ClientReach):
         """
         for attempt in range(_ATTEMPTS):
             try:
-                self._topics.create_topic(
-                    name, partitions=partitions, replication=replication, config=config
-                )
+                self._topics.create_topic(name, shape)
                 break
             except TopicExistsError:
                 if attempt == _ATTEMPTS - 1 or not self.has_returned(name):

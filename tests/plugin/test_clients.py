@@ -1,21 +1,20 @@
 """The clients that the fixtures make, without a cluster: what becomes of their settings."""
 
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
 
-from embedkafka import InvalidArgument
+from embedkafka import Cluster, InvalidArgument
+from embedkafka.cluster.client_reach import ClientReach
 from pytest_embedkafka.clients import TestClients
 
 
 @pytest.fixture
 def clients() -> Any:
     """Any: they get arguments of wrong types."""
-    nowhere: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1")
-    return TestClients(nowhere, "group")
+    return TestClients(Cluster(ClientReach("127.0.0.1:1")), "group")
 
 
 def test_callbacks_keep_their_names(clients: Any) -> None:

@@ -227,7 +227,7 @@ def test_a_leader(kafka):
         kafka.state_changes()
     with pytest.raises(ValueError, match="has no partition 7"):
         orders.explain(7)
-    with pytest.raises(ValueError, match="topic must be text"):
+    with pytest.raises(ValueError, match="name must be text"):
         kafka.existing_topic(None).explain()
 
 def test_a_group(kafka, kafka_topic, kafka_group, kafka_consumer):

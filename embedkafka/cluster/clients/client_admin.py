@@ -4,9 +4,9 @@ Owner: the caller's thread. Any: confluent-kafka has no types, and is imported l
 Not here: the same for embedded brokers, without confluent-kafka (`admin`).
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from embedkafka.cluster.config import TopicShape
 from embedkafka.runtime.arguments import MAX_INT16, MAX_INT32, require_int, require_mapping
 from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 
@@ -30,18 +30,12 @@ class ClientAdmin:
         """`client` is an admin client of confluent-kafka."""
         self._client = client
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication: int | None,
-        config: Mapping[str, object],
-    ) -> None:
+    def create_topic(self, name: str, shape: TopicShape) -> None:
         """Creates a topic; the cluster alone knows which settings it has."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.cimpl import NewTopic
 
+        partitions, replication, config = shape
         require_int("partitions", partitions, least=1, most=MAX_INT32, refusal=ConfigError)
         if replication is not None:
             require_int("replication", replication, least=1, most=MAX_INT16, refusal=ConfigError)

@@ -20,7 +20,6 @@ from embedkafka.runtime.failures import AwaitTimeout, InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from embedkafka.spark.client_settings import ClientSettings
     from embedkafka.spark.failed_queries import QueryWatch
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -30,8 +29,8 @@ _LOOK_AGAIN_S: Final = 0.5
 class ClientWaits:
     """The waits on one cluster. Any: confluent-kafka has no types, and is imported late."""
 
-    def __init__(self, bootstrap_servers: str, settings: "ClientSettings | None" = None) -> None:
-        self._view = ClientView(bootstrap_servers, settings)
+    def __init__(self, view: ClientView) -> None:
+        self._view = view
 
     def await_group(
         self, group: str, *, members: int | None, state: str | None, timeout_s: float

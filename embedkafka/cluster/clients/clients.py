@@ -35,6 +35,7 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_view import ClientView
+    from embedkafka.cluster.clients.client_waits import ClientWaits
     from embedkafka.cluster.clients.positions import From
     from embedkafka.spark.client_settings import ClientSettings
 
@@ -255,6 +256,12 @@ class Clients:
 
         self.require_open()
         return ClientView(self._bootstrap_servers, self._settings)
+
+    def waits(self) -> "ClientWaits":
+        """Waits for what other clients do."""
+        from embedkafka.cluster.clients.client_waits import ClientWaits  # most clusters need none
+
+        return ClientWaits(self.view())
 
     def require_open(self) -> None:
         """Raises `ClusterClosed` after `close`: a client would wait for brokers that are gone."""

@@ -95,7 +95,7 @@ class GroupHandle:
         Raises:
             AwaitTimeout: it did not happen in that time; the message shows the group.
         """
-        waits = self._reach.waits()
+        waits = self._reach.clients.waits()
         waits.await_group(self._name, members=members, state=state, timeout_s=timeout_s)
 
     def await_stable(self, *, timeout_s: float = PATIENCE_S) -> "GroupStatus":
@@ -127,7 +127,7 @@ class GroupHandle:
         Raises:
             AwaitTimeout: it did not happen in that time; the message shows the lag.
         """
-        waits = self._reach.waits()
+        waits = self._reach.clients.waits()
         waits.await_lag(self._name, lag, topic=self._known(topic), timeout_s=timeout_s)
 
     def _known(self, topic: str | None) -> str | None:

@@ -449,7 +449,7 @@ class Topic:
             AwaitTimeout: it did not happen in that time; the message shows the ends.
             QueryFailed: as for `wait_for`.
         """
-        self._reach.waits().await_offsets(self.name, offsets, timeout_s=timeout_s)
+        self._reach.clients.waits().await_offsets(self.name, offsets, timeout_s=timeout_s)
 
     def _await_partition(
         self,

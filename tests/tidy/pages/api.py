@@ -26,7 +26,7 @@ class Section(NamedTuple):
 SECTIONS: Final = (
     Section(
         "The cluster",
-        "",
+        "An `EmbeddedKafka` is a `Cluster`, so it has the methods of both.",
         ("EmbeddedKafka", "Cluster", "EmbeddedKafkaTestCase", "ClusterConfig", "TopicSpec"),
     ),
     Section(

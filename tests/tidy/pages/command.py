@@ -28,7 +28,7 @@ both and compare every line. They do what the command does not:
 | change settings and quotas at run time | `kafka-configs` |
 | look into transactions and producers | `kafka-transactions` |
 
-In a test, `kafka.existing_topic("orders").move_leader(to=2)` makes a broker the leader.
+In a test, `topic.move_leader(to=2)` makes a broker the leader.
 `kafka.java_properties()` writes the `--command-config` of a secured cluster.
 
 ## Exit codes
