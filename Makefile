@@ -13,7 +13,7 @@ STAMP := $(VENV)/.ready
 SITE_VENV := $(VENV)/site
 
 .PHONY: help setup hooks demo test gates check lint types layers unit tidy wire wire-oracle spark real-clusters chaos sim fuzz slow \
-	kerberos nightly mutants matrix coverage release-check docs pictures site bench bench-quick clean
+	kerberos nightly mutants matrix coverage release-check docs gallery pictures site bench bench-quick clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
@@ -101,7 +101,10 @@ release-check: $(VENV)/.ready-release ## build sdist and wheel, install the whee
 docs: setup ## write the generated pages of docs/ from the code
 	@$(BIN)/python -m tests.tidy.pages
 
-pictures: setup ## take the pictures of README from a real run; needs chromium
+gallery: setup ## run all examples and show in docs/gallery.md what they print
+	@$(BIN)/python -m tests.tidy.gallery
+
+pictures: setup ## take the pictures of README and docs from real runs; needs chromium
 	@$(BIN)/python -m tests.page.pictures
 
 site: $(SITE_VENV)/.ready ## build the website in build/site; SERVE=1 serves it while you write

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.gallery import EXAMPLES, PAGE
 from tests.tidy.sources import ROOT, settings
 
-PROJECTS = [path.parent for path in sorted(ROOT.glob("examples/*/pyproject.toml"))]
+PROJECTS = EXAMPLES
 AVRO = ROOT / "examples/cdc"
 OTHERS = [project for project in PROJECTS if project != AVRO]
 CONTAINERS = ROOT / "tests/doubles/containers"
@@ -48,6 +49,23 @@ def test_the_readme_of_an_example_fits_a_screen(project: Path) -> None:
     assert len(lines) <= 60
     assert "$ pip install '.[test]'" in lines
     assert any(line.startswith("$ pytest") for line in lines)
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_the_gallery_shows_the_tests_that_an_example_has(project: Path) -> None:
+    name = re.escape(project.name)
+    (shown,) = re.findall(
+        rf"^In `examples/{name}`:\n\n```console\n(.*?)^```",
+        PAGE.read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+    defined = {
+        f"{path.relative_to(project).as_posix()}::{test}"
+        for path in project.glob("*/test_*.py")
+        if path.parent.name != "before"
+        for test in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert set(re.findall(r"^(\S+::\w+)\S* PASSED", shown, re.MULTILINE)) == defined
 
 
 @pytest.mark.gate
