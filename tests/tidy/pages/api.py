@@ -151,6 +151,8 @@ SECTIONS: Final = (
             "latest_by_key",
             "latest_by",
             "all_records",
+            "delta",
+            "iceberg",
             "table",
             "files",
             "rows",
