@@ -607,7 +607,7 @@ class EmbeddedKafka(Cluster):
         """All brokers by id, running or not; more can be added, and cut off from each other."""
         from embedkafka.cluster.owned.brokers import OwnedBrokers  # on first use
 
-        return OwnedBrokers(self._require_brokers(), self._reach)
+        return OwnedBrokers(self._require_brokers(), self._reach, self._reach.brokers)
 
     @property
     def faults(self) -> "Faults":

@@ -61,9 +61,10 @@ class EmbeddedReach:
         return self.resources.require_brokers()
 
     def brokers(self) -> "list[OwnedBroker]":
-        from embedkafka.cluster.owned.brokers import handles_of  # on first use
+        from embedkafka.cluster.owned.brokers import OwnedBroker  # on first use
 
-        return handles_of(self.require_brokers(), self)
+        brokers = self.require_brokers()
+        return [OwnedBroker(lifecycle, brokers, self) for lifecycle in brokers.all()]
 
     def running_broker(self) -> "Broker":
         live = self.require_brokers().live()

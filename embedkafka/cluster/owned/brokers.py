@@ -3,7 +3,7 @@
 Not here: what each call does to the broker (`lifecycle`), the network (`brokers`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from embedkafka.cluster.brokers import Brokers
@@ -164,16 +164,13 @@ class OwnedBroker(BrokerHandle):
         self._brokers.remove(self.id)
 
 
-def handles_of(brokers: Brokers, reach: "ClusterReach") -> list[OwnedBroker]:
-    """All brokers, by id."""
-    return [OwnedBroker(lifecycle, brokers, reach) for lifecycle in brokers.all()]
-
-
 class OwnedBrokers(BrokerHandles[OwnedBroker]):
     """The brokers of an `EmbeddedKafka`, and the network between them."""
 
-    def __init__(self, brokers: Brokers, reach: "ClusterReach") -> None:
-        super().__init__(reach, lambda: handles_of(brokers, reach))
+    def __init__(
+        self, brokers: Brokers, reach: "ClusterReach", find: Callable[[], Sequence[OwnedBroker]]
+    ) -> None:
+        super().__init__(reach, find)
         self._brokers = brokers
 
     def add(self) -> OwnedBroker:
