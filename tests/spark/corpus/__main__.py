@@ -42,11 +42,12 @@ def score(
     """Prints the row of a pair and a seed."""
 
     def find() -> str:
-        return outcome(lambda: explore(kafka, spark, **pair().wrong(), seed=seed, shrink_runs=0))
+        wrong = pair().wrong()
+        return outcome(lambda: explore(kafka, spark, **wrong, seed=seed, shrink_runs=0), pair.says)
 
     def accuse() -> str:
         right = pair().right()
-        return outcome(lambda: explore(kafka, spark, **right, seed=seed, schedules=schedules))
+        return outcome(lambda: explore(kafka, spark, **right, seed=seed, schedules=schedules), "")
 
     cells = [f"{pair.__name__:<24}{seed:>5}"]
     for explores, width in ((find, 10), (accuse, 8)):
@@ -56,12 +57,16 @@ def score(
     print("".join(cells), flush=True)
 
 
-def outcome(explores: Callable[[], Any]) -> str:
-    """The number of the schedule that has refuted the job, or how many it has passed."""
+def outcome(explores: Callable[[], Any], says: str) -> str:
+    """The number of the schedule that has refuted the job, or how many it has passed.
+
+    A question mark is behind one that has refuted it in other words.
+    """
     try:
         return str(explores().schedules)
     except Refuted as refuted:
-        return f"#{str(refuted.seed).rpartition('/')[2]}"
+        number = str(refuted.seed).rpartition("/")[2]
+        return f"#{number}{'' if says in str(refuted) else '?'}"
 
 
 def cpu_seconds(spark: SparkSession) -> float:
