@@ -107,7 +107,8 @@ def explore(
         immediate_triggers: lets `trigger(processingTime=...)` of the job fire as soon as there is
             data, whatever its interval; a refutation names the intervals.
         may_prove_nothing: allows a test that no job could fail: without output under the plain
-            schedule, or with an invariant that holds before the job has started.
+            schedule, without another schedule, or with an invariant that holds before the job has
+            started.
         reset: is called before each schedule, to empty what the outputs read.
         timeout_s: how long a query may take for what is there, in seconds of real time.
         shrink_runs: how many runs the search for a shorter schedule and fewer records may take.
@@ -171,6 +172,7 @@ def explore(
             remarks=first.remarks,
             faults=faults,
             shrink_runs=shrink_runs,
+            may_prove_nothing=may_prove_nothing,
         ).run(schedules)
         _LOG.info("explored %s", explored.table())
     return explored

@@ -18,6 +18,7 @@ from embedkafka.explore.schedule import Schedule
 from embedkafka.explore.seeds import Seed
 from embedkafka.explore.shrink import Shrunk, shrink
 from embedkafka.explore.terms import Terms
+from embedkafka.explore.vacuous import describe_single
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.values import dataclass
 
@@ -51,6 +52,7 @@ class Search:
         remarks: tuple[str, ...],
         faults: int,
         shrink_runs: int,
+        may_prove_nothing: bool,
     ) -> None:
         self._judge = judge
         self._terms = terms
@@ -59,6 +61,7 @@ class Search:
         self._remarks = remarks
         self._most_faults = faults
         self._shrink_runs = shrink_runs
+        self._may_prove_nothing = may_prove_nothing
         self._counts = ScheduleCounts(terms, str(seed.base))
         self._faults: list[FoundFault] = []
 
@@ -67,7 +70,8 @@ class Search:
 
         Raises:
             Refuted: one or more of them refute the job.
-            ConfigError: the seed has no schedule of the number that it names.
+            ConfigError: the seed has no schedule of the number that it names, or there is none
+                but the plain one.
         """
         numbers = self._seed.numbers(schedules)
         every = draw_schedules(self._seed.base, self._terms)
@@ -90,7 +94,11 @@ class Search:
                 f"seed {self._seed.base} has no schedule {self._seed.number}: these inputs and "
                 "kinds of steps have fewer; did they change since it was printed?"
             )
-        return self._explored(is_exhausted=is_exhausted)
+        explored = self._explored(is_exhausted=is_exhausted)
+        is_single = is_exhausted and explored.schedules == 1 and self._seed.number is None
+        if is_single and not self._may_prove_nothing:
+            raise ConfigError(describe_single(explored.impossible))
+        return explored
 
     def _so_far(self) -> str:
         count = len(self._faults)

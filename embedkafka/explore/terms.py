@@ -119,6 +119,7 @@ def terms_of(
     no_restart = "" if has_checkpoint else "no checkpoint: after a restart the job starts over"
     if not can_restart:
         no_restart = "an output in memory does not survive it"
+    not_embedded = "" if brokers else "the cluster is not embedded"
     places = kill_places(passed)
     no_function = no_restart or ("" if passed.functions else "no query has foreachBatch")
     obstacles = {
@@ -127,18 +128,18 @@ def terms_of(
         StepKind.INSIDE: no_function or ("" if places else "foreachBatch has one line"),
         StepKind.WRITE: no_function or ("" if passed.writes else _NO_WRITER),
         StepKind.TASK: no_restart or ("" if passed.tasks else _NO_TASK),
-        StepKind.UNSENT: no_function or _why_all_is_sent(brokers, passed),
+        StepKind.UNSENT: no_function or (not_embedded if passed.is_unflushed else _ALL_FLUSHED),
         StepKind.RESEND: "" if resends else "no input has resends=True",
         StepKind.ORDER: "" if len(lanes) > 1 else "all records keep their order",
         StepKind.LATE: "" if stragglers else _why_none_is_late(timed),
         StepKind.RESTART: no_restart,
         StepKind.LIMIT: few_records or _why_none_is_limited(feeds, has_watermark=has_watermark),
-        StepKind.REPLY: "" if brokers else "the cluster is not embedded",
+        StepKind.REPLY: not_embedded,
         StepKind.GROW: few_records,
         StepKind.MOVE: _why_none_goes(brokers),
         StepKind.KILL: _why_none_goes(brokers),
         StepKind.REBUILD: no_restart if rebuild else "it needs rebuild=True",
-        StepKind.EXPIRE: (no_restart or few_records) if expire else "it needs expire=True",
+        StepKind.EXPIRE: (no_restart or not_embedded) if expire else "it needs expire=True",
         StepKind.JVM: no_restart if kill_jvm else "it needs kill_jvm=True",
     }
     return Terms(
@@ -240,12 +241,6 @@ def _why_none_is_limited(feeds: Mapping[str, Feed], *, has_watermark: bool) -> s
 
 def _why_none_is_late(timed: Mapping[str, Feed]) -> str:
     return "no record has a newer one within lateness_s" if timed else "no input has lateness_s"
-
-
-def _why_all_is_sent(brokers: int, passed: Passed) -> str:
-    if not passed.is_unflushed:
-        return _ALL_FLUSHED
-    return "" if brokers else "the cluster is not embedded"
 
 
 def _why_none_goes(brokers: int) -> str:

@@ -30,8 +30,16 @@ def describe_vacuous(
             why = "its invariant holds already before the job has started"
     elif not by_function and not any(map(_count, after.values())):
         why = "the job has no output under the plain schedule"
-    if not why:
-        return ""
+    return _refusal(why, remarks) if why else ""
+
+
+def describe_single(impossible: Mapping[str, str]) -> str:
+    """What is said of a test that has no schedule but the plain one: nothing could differ."""
+    reasons = [f"{kind}: {reason}" for kind, reason in impossible.items()]
+    return _refusal("it has no schedule but the plain one", reasons)
+
+
+def _refusal(why: str, remarks: Sequence[str]) -> str:
     more = "".join(f"\n{remark}" for remark in remarks)
     return f"this test proves nothing: {why}.{more}\n{_ALLOWED}"
 

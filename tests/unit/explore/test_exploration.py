@@ -507,6 +507,17 @@ def test_a_test_that_proves_nothing_is_refused_unless_it_may(
     exploring(gives, **{**given, "before": {}, "invariant": lambda out, given: True})
 
 
+def test_a_test_without_another_schedule_is_refused_unless_it_may(
+    exploring: Callable[..., Any],
+) -> None:
+    single = {"inputs": {"orders": ["1"]}, "without": list(ALL_KINDS - {"batches", "order"})}
+    with pytest.raises(ConfigError, match="it has no schedule but the plain one") as refused:
+        exploring(lambda schedule: [1], **single)
+    assert "\nbatches: fewer than two records\n" in str(refused.value)
+    exploring(lambda schedule: [1], **single, may_prove_nothing=True)
+    exploring(lambda schedule: [1], **single, schedules=1)
+
+
 def test_more_than_one_fault_is_found_and_each_has_its_own_schedule(
     exploring: Callable[..., Any],
 ) -> None:

@@ -1,6 +1,8 @@
 """Outputs become comparable values and are compared by key."""
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,7 +12,9 @@ from embedkafka.explore.options import Options
 from embedkafka.explore.outputs import (
     Output,
     all_records,
+    delta,
     files,
+    iceberg,
     latest_by,
     latest_by_key,
     require_outputs,
@@ -49,6 +53,18 @@ def test_the_latest_value_of_a_key_counts_and_a_tombstone_removes_it() -> None:
     )
     assert latest == {"a": 2, "b": {"n": 1}}
     assert output.items(latest) == {"a": [2], "b": [{"n": 1}]}
+
+
+def test_a_table_that_is_not_there_yet_has_no_rows(tmp_path: Path) -> None:
+    options = Options(bootstrap_servers="localhost:9092", directory=str(tmp_path), suffix="_1")
+    there: list[str] = []
+    catalog = SimpleNamespace(tableExists=lambda name: name in there)
+    session: Any = SimpleNamespace(catalog=catalog, table=lambda name: [{"name": name}])
+    output = iceberg("local.shop.orders")
+    assert output.read(session, options, None) == []
+    there.append("local.shop.orders_1")
+    assert output.read(session, options, None) == [{"name": "local.shop.orders_1"}]
+    assert delta("orders").read(session, options, None) == []
 
 
 def test_all_records_keep_their_order_per_key() -> None:
