@@ -1,7 +1,7 @@
 """`Faults`: what a test holds as `kafka.faults`.
 
-Not here: brokers and networks that fail as a whole; see `BrokerHandle` and
-`EmbeddedKafka.partition`.
+Not here: brokers and networks that fail as a whole; see `OwnedBroker` and
+`kafka.brokers.partition`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -229,7 +229,7 @@ class Faults:
     def cut_link(self, source: int | str, target: int | None = None) -> LinkFault:
         """Cuts a link in one direction: connections from `source` break and are refused.
 
-        The other way they work. `EmbeddedKafka.partition` cuts both ways, and ZooKeeper too.
+        The other way they work. `kafka.brokers.partition` cuts both ways, and ZooKeeper too.
 
         Args:
             source: a broker's id, or `"clients"`.

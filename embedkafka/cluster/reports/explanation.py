@@ -1,4 +1,4 @@
-"""`kafka.explain()`: why a partition is as it is, in a paragraph.
+"""`topic.explain()`: why a partition is as it is, in a paragraph.
 
 Owner: none; it reads ZooKeeper, the state changes and the brokers in place. It asks coordinators
 for transactions only if one keeps the last stable offset back.

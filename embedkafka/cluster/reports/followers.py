@@ -1,4 +1,4 @@
-"""`kafka.followers()`: how far each follower of a partition is, and what it does.
+"""`topic.followers()`: how far each follower of a partition is, and what it does.
 
 How far it is, its leader says, from its last fetch. What it does, its own fetcher says.
 
