@@ -312,6 +312,7 @@ class Clients:
     def close(self) -> None:
         """Refuses further use: the cluster is closed."""
         self._is_closed = True
+        self._cluster = None
         self.forget_producer()
 
     def _send(self, topic: str, records: Iterable[Mapping[str, Any]]) -> list[Message]:

@@ -85,7 +85,7 @@ class Host(Protocol):
 
 
 class BrokerLifecycle:
-    """Starts and ends one broker. Users hold it through a `BrokerHandle`."""
+    """Starts and ends one broker. Users hold it through an `OwnedBroker`."""
 
     def __init__(self, broker_id: BrokerId, host: Host, network: Network) -> None:
         self.id = broker_id
