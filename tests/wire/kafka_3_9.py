@@ -90,10 +90,7 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "test_what_has_settings_is_listed_by_type",
         ),
         "test_quorum.py": ("test_controllers_describe_controllers_and_brokers_brokers",),
-        "test_produce.py": (
-            "test_an_unknown_topic_id_is_told_from_an_unknown_name",
-            "test_one_bad_partition_does_not_stop_the_others",
-        ),
+        "test_produce.py": ("test_one_bad_partition_does_not_stop_the_others",),
         "test_transaction_admin.py": (
             "test_a_state_that_is_not_known_is_told_of",
             "test_transactions_are_listed_by_a_pattern_for_the_whole_id",

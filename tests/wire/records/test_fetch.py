@@ -2,7 +2,6 @@
 
 import threading
 import time
-import uuid
 from collections.abc import Callable
 
 import pytest
@@ -85,12 +84,6 @@ def test_an_unknown_partition_is_an_error_of_that_partition(raw: RawClient, topi
     (answer,) = raw.call(request, 12).responses
     errors = {p.partition_index: p.error_code for p in answer.partitions}
     assert errors == {0: ErrorCode.NONE, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-
-
-def test_an_unknown_topic_id_is_an_error_of_that_topic(raw: RawClient) -> None:
-    response = raw.call(fetch_request("", 0, topic_id=uuid.uuid4()), 13)
-    answer = the_partition(response.responses, "partitions")
-    assert (response.error_code, answer.error_code) == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def test_the_first_batch_comes_whole_however_small_the_limits(raw: RawClient, topic: str) -> None:

@@ -58,11 +58,6 @@ def test_every_version_gives_a_new_producer_id_with_epoch_0(raw: RawClient) -> N
     assert min(ids) >= 0
 
 
-def test_an_empty_transactional_id_is_an_invalid_request(raw: RawClient) -> None:
-    request = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000)
-    assert raw.call(request, 4).error_code == ErrorCode.INVALID_REQUEST
-
-
 def test_a_repeated_batch_gets_its_first_offset_and_is_not_written_again(
     raw: RawClient, topic: str, sender: Sender
 ) -> None:

@@ -1,7 +1,6 @@
 """Produce: writes, refusals, and the answers to both."""
 
 import time
-import uuid
 from collections.abc import Callable
 
 import pytest
@@ -146,16 +145,6 @@ def test_an_old_magic_is_invalid_and_an_unknown_one_corrupt(
     assert produce(raw, topic, bytes(wrong)).error_code == error
 
 
-def test_two_batches_for_one_partition_are_invalid(raw: RawClient, topic: str) -> None:
-    answer = produce(raw, topic, batch(b"a") + batch(b"b"))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert list_offset(raw, topic, LATEST).offset == 0
-
-
-def test_no_batch_at_all_is_invalid(raw: RawClient, topic: str) -> None:
-    assert produce(raw, topic, b"").error_code == ErrorCode.INVALID_RECORD
-
-
 def test_a_record_count_that_does_not_fit_the_offsets_is_invalid(
     raw: RawClient, topic: str
 ) -> None:
@@ -177,33 +166,10 @@ def test_zstd_needs_version_7(raw: RawClient, topic: str) -> None:
     assert produce(raw, topic, packed, version=7).error_code == ErrorCode.NONE
 
 
-@pytest.mark.parametrize("acks", [2, -2, 7])
-def test_acks_other_than_none_one_or_all_are_invalid(raw: RawClient, topic: str, acks: int) -> None:
-    answer = produce(raw, topic, batch(b"a"), acks=acks)
-    assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
-    assert answer.base_offset == -1
-
-
-def test_an_unknown_topic_or_partition_is_refused(
-    raw: RawClient, topic: str, unique: Unique
-) -> None:
-    for name, partition in ((unique("unknown"), 0), (topic, 1), (topic, -1)):
-        answer = produce(raw, name, batch(b"a"), partition=partition)
-        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
 def test_produce_does_not_create_topics(raw: RawClient, unique: Unique) -> None:
     name = unique("unknown")
     produce(raw, name, batch(b"a"))
     assert describe(raw, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_an_internal_topic_refuses_clients(raw: RawClient) -> None:
-    answer = produce(raw, "__transaction_state", batch(b"a"))
-    assert answer.error_code in {
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # no transaction so far
-    }
 
 
 def test_timestamps_too_far_from_now_are_invalid(
@@ -278,14 +244,6 @@ def test_one_bad_partition_does_not_stop_the_others(
         2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert values_of(fetch(raw, name, 0, partition=1)) == [b"good"]
-
-
-def test_an_unknown_topic_id_is_told_from_an_unknown_name(raw: RawClient) -> None:
-    data = ProduceRequest.Topic.Partition(index=0, records=memoryview(batch(b"a")))
-    wanted = ProduceRequest.Topic(topic_id=uuid.uuid4(), partition_data=[data])
-    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[wanted])
-    answer = the_partition(raw.call(request, 13).responses, "partition_responses")
-    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_the_broker_numbers_records_and_stamps_its_epoch(raw: RawClient, topic: str) -> None:

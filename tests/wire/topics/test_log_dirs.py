@@ -36,10 +36,6 @@ def test_every_version_takes_a_move_to_where_a_replica_is(raw: RawClient, topic:
     each_version(raw, AlterReplicaLogDirsRequest, check)
 
 
-def test_a_directory_must_be_one_of_the_broker(raw: RawClient, topic: str) -> None:
-    assert move(raw, "/no/such/place", topic, 0) == {0: ErrorCode.LOG_DIR_NOT_FOUND}
-
-
 def test_a_replica_must_be_there(raw: RawClient, topic: str) -> None:
     path = log_dir(raw)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

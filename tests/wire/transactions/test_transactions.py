@@ -7,7 +7,6 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.protocol.messages.core import ProduceRequest
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 from embedkafka.records.batch import read_batches
 from tests.java_tools.java_client import JavaClient, JavaError, Message
 from tests.wire.clients import (
@@ -327,13 +326,6 @@ def test_strangers_cannot_touch_a_transaction(transaction: RawTransaction) -> No
         == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     )
     assert transaction.add(v3_and_below_producer_epoch=99) == ErrorCode.PRODUCER_FENCED
-
-
-def test_a_transaction_timeout_has_a_limit(raw: RawClient, unique: Unique) -> None:
-    request = InitProducerIdRequest(
-        transactional_id=unique("txn-id"), transaction_timeout_ms=2**31 - 1
-    )
-    assert raw.call(request, 4).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
 def test_offsets_are_committed_with_the_transaction(

@@ -56,6 +56,7 @@ PRODUCE: Final[Mapping[str, Call]] = {
     "produce: missing partition, incomplete": _produce(
         _NAMED, _by_name(TOPIC, _written(9, TOO_SHORT))
     ),
+    "produce: acks -2": _produce(_NAMED, _by_name(TOPIC, _written(0)), acks=-2),
     "produce: acks 2": _produce(_NAMED, _by_name(TOPIC, _written(0)), acks=2),
     "produce: nothing": _produce(_NAMED),
     "produce: to offsets": _produce(_NAMED, _by_name("__consumer_offsets", _written(0))),
