@@ -47,6 +47,20 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "test_settings_that_cannot_be_are_refused[apache-settings7-",
         ),
     },
+    "`internal.segment.bytes` came with 4.1": {
+        "test_odd_requests.py": (
+            "test_a_refused_batch_starts_a_segment_too",
+            "test_a_time_is_looked_for_in_one_segment_only",
+        ),
+    },
+    "4.x answers odd requests otherwise": {
+        "test_odd_requests.py": (
+            "test_a_batch_that_waits_for_its_coordinator_keeps_later_ones_out",
+            "test_a_partition_that_is_asked_for_twice_is_answered_once",
+            "test_members_show_their_assignments_during_a_rebalance",
+            "test_offsets_of_a_transaction_have_the_entries_of_the_request",
+        ),
+    },
     "KIP-890: transactions of version 2 came with 4.0": {
         "test_api_versions.py": (
             "test_versions_that_stock_clients_send_are_supported[apache-END_TXN]",
