@@ -1,7 +1,7 @@
 """What a run does around its steps: the order in which queries stop, and remarks on sources."""
 
 from embedkafka.explore.runner import careless_sources, latest_starts, stops_first
-from embedkafka.explore.schedule import Arrival, Expire, Restart, Send, Take
+from embedkafka.explore.schedule import Arrival, Expire, Restart, Send, Step, Take
 
 NAMES = {"orders-1a": "orders"}
 
@@ -9,7 +9,7 @@ NAMES = {"orders-1a": "orders"}
 def test_queries_are_down_before_the_records_come_that_expire() -> None:
     first, second = (Send(arrivals=(Arrival("orders", nth),)) for nth in (0, 1))
     expire = Expire(source="orders")
-    steps = [first, Take(), second, expire, Take()]
+    steps: list[Step] = [first, Take(), second, expire, Take()]
     assert stops_first(steps) == [
         (0, first),
         (1, Take()),
