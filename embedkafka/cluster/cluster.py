@@ -298,8 +298,7 @@ class Cluster:
         own = reach.new_name(require_topic_name(name))
         decoder = require_decoder(decode)
         reach.admin.create_topic(own, shape)
-        known = reach.state.leaders_known({own: shape.partitions})
-        reach.await_state(f"every broker to know the leaders of {own}", known, PATIENCE_S)
+        self._await_topics({own: shape.partitions})
         reach.clients.on_partitions(own, shape.partitions)
         reach.clients.decoders.set(own, decoder)
         return own
@@ -316,6 +315,11 @@ class Cluster:
         if decoder is not None:
             self._reach.clients.decoders.set(own, decoder)
         return own
+
+    def _await_topics(self, counts: Mapping[str, int]) -> None:
+        """Waits until every broker knows the leaders of topics with so many partitions."""
+        what = f"every broker to know the leaders of {', '.join(counts)}"
+        self._reach.await_state(what, self._reach.state.leaders_known(counts), PATIENCE_S)
 
     def _topic(self, name: str) -> "Topic":
         from embedkafka.cluster.handles.topic import Topic  # loads clients, on first use

@@ -803,10 +803,6 @@ class EmbeddedKafka(Cluster):
             for name, spec in specs.items():
                 clients.on_partitions(name, spec.partitions)
 
-    def _await_topics(self, counts: Mapping[str, int]) -> None:
-        what = f"every broker to know the leaders of {', '.join(counts)}"
-        self._reach.await_state(what, self._state.leaders_known(counts))
-
     def _await_leaders(self) -> None:
         """Waits until all brokers know the leaders of every topic that has all its leaders.
 
