@@ -174,7 +174,7 @@ def given_token(spark: SparkSession, kafka: EmbeddedKafka, user: str) -> Iterato
     )
     me = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
     me.addToken(service, credential)
-    settings = jvm.org.apache.spark.SparkEnv.get().conf()
+    settings = spark.sparkContext._jsc.sc().conf()
     prefix = f"spark.kafka.clusters.{identifier}"
     names = {
         f"{prefix}.auth.bootstrap.servers": kafka.bootstrap_servers,
