@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ENDING: Final = frozenset({"AvailableNowTrigger", "OneTimeTrigger"})
 _INTERVAL: Final = "ProcessingTimeTrigger"
+_REAL_TIME: Final = "RealTimeTrigger"
 _SINKS_WITHOUT_KAFKA: Final = frozenset(
     {"MemorySink", "ConsoleTable", "NoopTable", "FileStreamSink"}
 )
@@ -41,6 +42,11 @@ class Execution:
     def interval_ms(self) -> int:
         """The time between two triggers; 0 if batches start as soon as there is something."""
         return int(self._stream.trigger().intervalMs()) if self._trigger == _INTERVAL else 0
+
+    @property
+    def real_time_ms(self) -> int:
+        """How long a batch lasts in real-time mode, which commits at its end; 0 in other modes."""
+        return int(self._stream.trigger().batchDurationMs()) if self._trigger == _REAL_TIME else 0
 
     def next_trigger_ms(self) -> int:
         """How long it is until the next trigger of a query that has an interval.
@@ -66,6 +72,8 @@ class Execution:
         """The trigger, for a message."""
         if self.interval_ms:
             return f"processingTime {_describe_ms(self.interval_ms)}"
+        if self.real_time_ms:
+            return f"realTime {_describe_ms(self.real_time_ms)}"
         return str(self._stream.trigger().toString())
 
     def kafka_sources(self) -> list[dict[str, str]]:
@@ -161,8 +169,31 @@ class Execution:
         return str(self._stream.name() or self._stream.id().toString())
 
     def uncommit(self, batch: int) -> None:
-        """Takes back the commit of the last batch, so that the next run repeats it."""
+        """Takes back the commit of the last batch, so that the next run repeats it.
+
+        In real-time mode the end of a batch is chosen when it comes, so a driver that dies before
+        has not written it either: the next run reads on from the end of the batch before.
+        """
         self._stream.commitLog().purgeAfter(batch - 1)
+        if self.real_time_ms:
+            self._stream.offsetLog().purgeAfter(batch - 1)
+
+    def find_last_batch_with_data(self) -> int | None:
+        """The last planned batch that has moved an offset, or the first that is known.
+
+        A query in real-time mode goes on with batches when there is nothing to read.
+        """
+        log, last = self._stream.offsetLog(), self.find_last_planned_batch()
+        first_known, offsets = last, None
+        for batch in range(last or 0, -1, -1):
+            entry = log.get(batch)
+            if not entry.isDefined():
+                continue  # progress that is tracked asynchronously may leave it out
+            found = str(entry.get().toString())  # its offsets alone
+            if offsets not in (None, found):
+                return batch + 1
+            first_known, offsets = batch, found
+        return first_known
 
     def start_again(self) -> Any:
         """Starts the query once more: same plan, sink, trigger, name and checkpoint."""

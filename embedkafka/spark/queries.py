@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 60.0
 _SILENT_S: Final = 3.0
 """After this time a wait for a trigger says so."""
+_AT_ONCE: Final = "`embedkafka.spark.immediate_triggers()` lets triggers fire at once"
 _LEAST: Final = "minoffsetspertrigger"
 
 #: What the status of a query says when a trigger has found nothing to do, and between two triggers.
@@ -70,6 +71,10 @@ def drain(
     A query with `processingTime` runs batches only when its trigger fires, and this waits for that:
     with a long interval use `immediate_triggers()`. A query of Spark Connect does not tell its
     trigger; if it has an interval, this does not wait for the batch without data.
+
+    In real-time mode Spark commits at the end of a batch, which lasts as long as the trigger says,
+    though records are in the sink at once: wait for these with `topic.wait_for`, or use
+    `immediate_triggers()`.
 
     A timeout in processing time falls due by the clock, with or without records: this does not wait
     for it. After a restart, Spark runs a batch without data only once new records have come. A
@@ -171,6 +176,8 @@ def crash_between_write_and_commit(
     `restart` then runs that batch again, with the same records. A sink that does not know a batch
     that it has seen before writes it twice.
 
+    In real-time mode it is the last batch that has read records, and those after it.
+
     A running query is drained first, so that the batch is complete. If more records come in and
     stop interrupts a later batch, that one is what runs again.
 
@@ -193,7 +200,9 @@ def crash_between_write_and_commit(
     planned, committed = execution.find_last_planned_batch(), execution.find_last_batch()
     if planned is None:
         raise ConfigError(f"the query {execution.name} has not run a batch that could be repeated")
-    if planned == committed:
+    if execution.real_time_ms:
+        planned = execution.find_last_batch_with_data() or planned
+    if planned == committed or execution.real_time_ms:
         execution.uncommit(planned)
     return planned
 
@@ -349,14 +358,16 @@ def _too_late(
 
 
 def _held_back_by(query: "StreamingQuery", execution: Execution | None) -> str:
-    """What a query without a batch waits for and how to have one at once; empty if for nothing."""
+    """What a query waits for before it commits, and how to have it at once; empty for nothing."""
+    if execution is not None and execution.real_time_ms:
+        return f"the end of a batch of {execution.trigger}; {_AT_ONCE}"
     if execution is None or query.status["isTriggerActive"]:
         return ""
     if execution.interval_ms:
         return (
             f"the next trigger of {execution.trigger}, in "
             f"{execution.next_trigger_ms() / 1000:.0f} s; "
-            "`embedkafka.spark.immediate_triggers()` lets triggers fire at once"
+            f"{_AT_ONCE}"
         )
     least = [source[_LEAST] for source in execution.kafka_sources() if _LEAST in source]
     return f"more records: a source has minOffsetsPerTrigger {least[0]}" if least else ""

@@ -152,7 +152,7 @@ class HourlyQuery(RemoteQuery):
     """A classic query between two triggers, at this offset; it is its own execution."""
 
     status = {"message": "Waiting for next trigger", "isTriggerActive": False}
-    trigger, interval_ms = "processingTime 1 hour", 3_600_000
+    trigger, interval_ms, real_time_ms = "processingTime 1 hour", 3_600_000, 0
 
     def kafka_sources(self) -> list[dict[str, str]]:
         return [Orders().spark_options()]

@@ -17,6 +17,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.given: dict[str, Any] = {}
+        self._spark = SimpleNamespace(conf={})
 
     def trigger(self, **given: Any) -> "Writer":
         if given.get("processingTime") == "soon":
@@ -49,6 +50,28 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert (Writer.trigger, RemoteWriter.trigger) == ORIGINALS
 
 
+@pytest.mark.parametrize(
+    ("allowed", "shortest"),
+    [
+        ("5000ms", "5000 milliseconds"),
+        ("1s", "1000 milliseconds"),
+        ("2min", "120000 milliseconds"),
+        ("700", "700 milliseconds"),
+        ("a while", "5 seconds"),
+    ],
+)
+def test_real_time_mode_gets_the_shortest_batch_that_the_session_allows(
+    allowed: str, shortest: str
+) -> None:
+    writer = Writer()
+    writer._spark.conf = {"spark.sql.streaming.realTimeMode.minBatchDuration": allowed}
+    with immediate_triggers() as replaced:
+        writer.trigger(realTime="5 minutes ")
+        assert writer.given == {"realTime": shortest}
+    assert replaced == ["realTime 5 minutes"]
+    assert describe_replaced(replaced) == "immediate_triggers: realTime 5 minutes ran at once"
+
+
 @pytest.mark.parametrize("writer", [Writer(), RemoteWriter()])
 def test_an_interval_becomes_zero_in_the_block_only(writer: Writer) -> None:
     with immediate_triggers() as replaced:
@@ -67,7 +90,6 @@ def test_an_interval_becomes_zero_in_the_block_only(writer: Writer) -> None:
         {"availableNow": True},
         {"once": True},
         {"continuous": "1 second"},
-        {"realTime": "5 minutes"},
         {"processingTime": "0 seconds"},
     ],
 )
