@@ -15,16 +15,24 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 import embedkafka.spark
 from embedkafka import EmbeddedKafka, QueryFailed, Topic
 from embedkafka.spark import (
+    AddRecords,
+    AdvanceClock,
+    CheckLatest,
+    CheckTopic,
+    Crash,
+    Restart,
     RunningScript,
     ScriptFailed,
     assert_delivered,
     assert_stream,
     assert_topic_equals,
     audit,
+    check_stream,
     crash_between_write_and_commit,
     drain,
     immediate_triggers,
@@ -34,6 +42,7 @@ from embedkafka.spark import (
     run_script,
 )
 from embedkafka.spark.report import describe_query
+from embedkafka.spark.steps import Action
 
 pytestmark = pytest.mark.gate
 
@@ -73,6 +82,7 @@ def copy(spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path) -> Iterato
 
 def test_each_helper_is_used_here() -> None:
     used = set(globals()) | {"local_session"}  # the fixture `spark`
+    used |= {"run_pipeline", "PipelineFailed"}  # `examples/pipeline`, from Spark 4.1 on
     assert set(embedkafka.spark.__all__) <= used
 
 
@@ -152,3 +162,26 @@ def test_a_query_crashes_and_is_restarted(copy: Copy) -> None:
     copy.query = restart(copy.query)
     copy.drain()
     assert [record.text for record in copy.sink.read()] == ["one", "one"]
+
+
+def test_a_job_is_tested_in_steps(
+    spark: SparkSession, kafka: EmbeddedKafka, checkpoint: Path
+) -> None:
+    source, sink = kafka.topic(), kafka.topic()
+
+    def job(spark: SparkSession) -> StreamingQuery:
+        return Copy(spark, source, sink, checkpoint).query
+
+    steps: list[Action] = [
+        AddRecords(source, "one", key="a"),
+        CheckTopic(sink, ["one"]),
+        AddRecords(source, {"n": 2}, None, key="n"),
+        CheckTopic(sink, ["one", {"n": 2}, None], ignore_order=False),
+        CheckLatest(sink, {"a": "one", "2": {"n": 2}}),
+        AdvanceClock(days=1),
+    ]
+    check_stream(kafka, spark, job, steps)
+    source.send("three", key="c")
+    repeated = ["one", {"n": 2}, None, "three", "three"]
+    crashed: list[Action] = [Crash(), Restart(), CheckTopic(sink, repeated)]
+    check_stream(kafka, spark, job, crashed)
