@@ -185,7 +185,7 @@ class CheckLatest:
         return f"CheckLatest({self._topic.name}, {self._latest!r})"
 
 
-class CrashQueries:
+class Crash:
     """Ends the queries as if the driver had died between a sink's write and its commit."""
 
     def run(self, job: RunningJob) -> None:
@@ -196,7 +196,7 @@ class CrashQueries:
         return "Crash()"
 
 
-class RestartQueries:
+class Restart:
     """Stops the queries if they run, and starts them from their checkpoints.
 
     Args:
@@ -214,11 +214,6 @@ class RestartQueries:
 
     def __repr__(self) -> str:
         return "Restart()" if self._job is None else "Restart(another job)"
-
-
-#: As users write them. Schedules of `explore` have classes of these names.
-Crash = CrashQueries
-Restart = RestartQueries
 
 
 class AdvanceClock:

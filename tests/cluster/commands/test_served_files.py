@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import cli
+from embedkafka.cli import endings
 from tests.java_tools.ports import free_ports
 
 SHARED = """
@@ -114,7 +115,7 @@ def serve(
             assert printed["ADVERTISED"] == address
             given.append(address)
 
-        monkeypatch.setattr(cli, "_await_end", connect)
+        monkeypatch.setattr(endings, "await_end", connect)
         code = cli.main(["serve", "--properties", str(file), *options])
         assert (code, len(given)) == (0, 1), capfd.readouterr().err
         return given[0]

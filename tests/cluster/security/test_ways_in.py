@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 
 from embedkafka import Acl, ConfigError, EmbeddedKafka, InvalidArgument, Security, cli
+from embedkafka.cli import endings
 from embedkafka.cluster.access.sasl_settings import BROKERS_USER
 from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.addresses import parse_address
@@ -341,7 +342,7 @@ def test_users_are_added_to_a_server_properties(
             )
         errors.append(error_of({"bootstrap.servers": lines["BOOTSTRAP"]}, "orders"))
 
-    monkeypatch.setattr(cli, "_await_end", use)
+    monkeypatch.setattr(endings, "await_end", use)
     users = ["--user", "alice:a-secret", "--user", "job:j-secret", "--topic", "orders"]
     assert cli.main(["serve", "--properties", str(properties), *users]) == 0
     names = [line.split(" ")[0] for line in printed if not line.startswith("ADVERTISED")]
@@ -385,7 +386,7 @@ def test_serve_prints_the_address_for_anyone(
             errors.append(error_of({**login, "bootstrap.servers": lines["BOOTSTRAP"]}, "orders"))
         errors.append(error_of({"bootstrap.servers": lines["BOOTSTRAP.PLAINTEXT"]}, "orders"))
 
-    monkeypatch.setattr(cli, "_await_end", use)
+    monkeypatch.setattr(endings, "await_end", use)
     options = ["--mechanism", "plain", "--mechanism", "scram-sha-256", "--anonymous"]
     options += ["--user", "job:j-secret", "--topic", "orders"]
     assert cli.main(["serve", "--security", "sasl_plaintext", *options]) == 0
