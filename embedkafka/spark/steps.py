@@ -185,7 +185,7 @@ class CheckLatest:
         return f"CheckLatest({self._topic.name}, {self._latest!r})"
 
 
-class Crash:
+class CrashQueries:
     """Ends the queries as if the driver had died between a sink's write and its commit."""
 
     def run(self, job: RunningJob) -> None:
@@ -196,7 +196,7 @@ class Crash:
         return "Crash()"
 
 
-class Restart:
+class RestartQueries:
     """Stops the queries if they run, and starts them from their checkpoints.
 
     Args:
@@ -214,6 +214,11 @@ class Restart:
 
     def __repr__(self) -> str:
         return "Restart()" if self._job is None else "Restart(another job)"
+
+
+#: As users write them. Schedules of `explore` have classes of these names.
+Crash = CrashQueries
+Restart = RestartQueries
 
 
 class AdvanceClock:

@@ -56,9 +56,7 @@ DIFFERENCES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "4.x answers odd requests otherwise": {
         "test_odd_requests.py": (
             "test_a_batch_that_waits_for_its_coordinator_keeps_later_ones_out",
-            "test_a_partition_that_is_asked_for_twice_is_answered_once",
             "test_members_show_their_assignments_during_a_rebalance",
-            "test_offsets_of_a_transaction_have_the_entries_of_the_request",
         ),
     },
     "KIP-890: transactions of version 2 came with 4.0": {

@@ -8,6 +8,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -202,8 +203,16 @@ def _find_if_ours(module: str, name: str) -> tuple[str, ast.ClassDef | Function]
         return None
     tree = _tree(module)
     for node in tree.body:
-        if isinstance(node, ast.ClassDef | Function) and node.name == name:
-            return module, node
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() if node.name == name:
+                return module, node
+            case ast.Assign(targets=[ast.Name(id=found)], value=ast.Name(id=other)) if (
+                found == name
+            ):
+                home, meant = _find(module, other)
+                meant = copy(meant)
+                meant.name = name
+                return home, meant
     for each in ast.walk(tree):
         if isinstance(each, ast.ImportFrom) and each.module and _imports(each, name):
             return _find_if_ours(each.module, name)
