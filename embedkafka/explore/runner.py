@@ -6,7 +6,7 @@ topics are gone when a run ends.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, assert_never
@@ -50,6 +50,7 @@ from embedkafka.explore.schedule import (
     Step,
     Take,
 )
+from embedkafka.explore.source_remarks import careless_sources, latest_starts
 from embedkafka.explore.task_faults import TaskFaults
 from embedkafka.explore.unsent import CLIENT_ID, flush_producers, purge_producers
 from embedkafka.explore.verdict import Items
@@ -522,44 +523,6 @@ def stops_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
         if isinstance(step, _TAKING):
             since_take = len(ordered)
     return ordered
-
-
-def latest_starts(
-    sources: Sequence[Mapping[str, str]], names: Mapping[str, str]
-) -> tuple[str, ...]:
-    """What to know of sources that begin at the latest offsets: `names` has those of topics."""
-    return tuple(
-        f"The job reads {name} with startingOffsets=latest: it takes nothing that arrives before "
-        "it starts, and schedules send before that. options.read(...) begins at the earliest."
-        for name in _topics_read(sources, names, "startingoffsets", "latest", default="latest")
-    )
-
-
-def careless_sources(
-    sources: Sequence[Mapping[str, str]], names: Mapping[str, str]
-) -> tuple[str, ...]:
-    """What to know of sources that go on when records are gone."""
-    return tuple(
-        f"The job reads {name} with failOnDataLoss=false: of records that expire while it is down "
-        "it says nothing. explore(..., expire=True) lets some expire."
-        for name in _topics_read(sources, names, "failondataloss", "false", default="true")
-    )
-
-
-def _topics_read(
-    sources: Sequence[Mapping[str, str]],
-    names: Mapping[str, str],
-    option: str,
-    value: str,
-    *,
-    default: str,
-) -> Iterable[str]:
-    """The topics that sources read with this value of an option, each once."""
-    return dict.fromkeys(
-        names.get(source["subscribe"], source["subscribe"])
-        for source in sources
-        if "subscribe" in source and source.get(option, default).lower() == value
-    )
 
 
 def says_data_loss(failure: JobFailed) -> bool:

@@ -1,7 +1,8 @@
 """What a run does around its steps: the order in which queries stop, and remarks on sources."""
 
-from embedkafka.explore.runner import careless_sources, latest_starts, stops_first
+from embedkafka.explore.runner import stops_first
 from embedkafka.explore.schedule import Arrival, Expire, Restart, Send, Step, Take
+from embedkafka.explore.source_remarks import careless_sources, latest_starts
 
 NAMES = {"orders-1a": "orders"}
 
