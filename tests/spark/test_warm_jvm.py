@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from embedkafka import EmbeddedKafka
 from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.warm.home import find_kept
 from tests.doubles.warm_home import await_keepers
@@ -44,7 +45,7 @@ def look(spark, jvm, log4j):
     ]
     found["files"] = sorted(
         each.name for each in Path(jvm.System.getProperty("java.io.tmpdir")).iterdir()
-        if not each.name.startswith(("spark-", "lib", "liblz4", "snappy", "zstd", "hsperf"))
+        if not each.name.startswith(("spark-", "artifacts-", "lib", "snappy", "zstd", "hsperf"))
     )
     threads = jvm.java.lang.Thread.getAllStackTraces().keySet().toString()
     found["threads"] = [
@@ -139,7 +140,11 @@ def run_session(home: Path, *arguments: str, code: int = 0, **environ: str) -> d
 
 
 def run(
-    home: Path, *arguments: str, cwd: Path | None = None, environ: Mapping[str, str] = {}
+    home: Path,
+    *arguments: str,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] = {},
+    timeout_s: float = 170,
 ) -> "subprocess.CompletedProcess[str]":
     """Runs Python with another directory for temporary files."""
     jars = os.pathsep.join(str(jar) for jar in require_connector().jars)
@@ -152,7 +157,7 @@ def run(
         env={**kept, **own, **environ},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=timeout_s,
         check=False,
     )
 
@@ -217,3 +222,77 @@ def test_two_projects_have_one_jvm_in_turn(warm_home: Path, tmp_path: Path) -> N
         assert ("spark: warm JVM" in done.stdout) == (number > 1)
         (kept,) = find_kept(warm_home)
         assert (kept.state, kept.description["leases"]) == ("free", number)
+
+
+#: Each worker of xdist runs this.
+AUDITED = """
+from embedkafka.spark import assert_delivered
+
+def test_copies(kafka, spark):
+    given, made = kafka.topic(), kafka.topic()
+    given.write(spark.createDataFrame([("a", "1"), ("b", "2")], "key STRING, value STRING"))
+    made.write(given.to_df(spark))
+    assert assert_delivered(given, made).ok
+"""
+
+
+@pytest.mark.timeout(550)
+def test_each_worker_of_xdist_takes_a_warm_jvm_and_audits_on_it(
+    warm_home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "test_audited.py").write_text(AUDITED)
+    arguments = ("-m", "pytest", "-p", "no:cacheprovider", "--spark-warm", "--kafka-brokers=1")
+    for sessions in (1, 2):
+        done = run(warm_home, *arguments, "-n", "2", "--dist", "each", cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        kept = find_kept(warm_home)
+        assert [(each.state, each.description["leases"]) for each in kept] == 2 * [
+            ("free", sessions)
+        ]
+
+
+#: Three sessions of one process, of which the second needs another JVM.
+THREE = """
+import json
+from embedkafka import EmbeddedKafka
+from embedkafka.spark import local_session
+
+jvms = []
+with EmbeddedKafka(brokers=1) as kafka:
+    for option in ("-Done=1", "-Dtwo=2", "-Done=1"):
+        config = {"spark.driver.extraJavaOptions": option}
+        with local_session(warm=True, config=config) as spark:
+            topic = kafka.topic()
+            topic.write(spark.createDataFrame([("a",)], "value STRING"))
+            seen = []
+            writer = topic.stream(spark).writeStream.trigger(availableNow=True)
+            writer.foreachBatch(lambda batch, _: seen.extend(batch.collect())).start()
+            for query in spark.streams.active:
+                query.awaitTermination()
+            assert len(seen) == 1, seen
+            assert spark._jvm.System.getProperty(option[2:5]) == option[-1]
+            jvms.append(spark._jvm.java.lang.ProcessHandle.current().pid())
+print(json.dumps(jvms))
+"""
+
+
+@pytest.mark.timeout(550)
+def test_a_process_has_several_warm_jvms_in_turn(warm_home: Path) -> None:
+    done = run(warm_home, "-c", THREE)
+    assert done.returncode == 0, done.stderr
+    first, second, third = json.loads(done.stdout.splitlines()[-1])
+    assert third == first != second
+    assert [kept.state for kept in find_kept(warm_home)] == ["free", "free"]
+
+
+@pytest.mark.timeout(550)
+def test_the_audit_command_takes_a_warm_jvm(warm_home: Path, kafka: EmbeddedKafka) -> None:
+    orders = kafka.topic("orders")
+    orders.send("a")
+    where = ("--bootstrap", kafka.bootstrap_servers, "--source", "orders", "--sink", "orders")
+    for sessions in (1, 2):
+        arguments = ("-m", "embedkafka.cli", "audit", *where)
+        done = run(warm_home, *arguments, environ={"EMBEDKAFKA_SPARK_WARM": "1"})
+        assert done.returncode == 0, done.stdout + done.stderr
+        (kept,) = find_kept(warm_home)
+        assert (kept.state, kept.description["leases"]) == ("free", sessions)

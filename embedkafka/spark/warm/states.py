@@ -11,9 +11,11 @@ from typing import Final
 State = Enum("State", "STARTING IN_USE FREE RETIRING ENDING")
 Event = Enum("Event", "READY LEASE RETURNED WORN LOST STOP IDLE")
 
+MOST_SESSIONS: Final = 100
+
 #: Beyond these, a JVM holds on to what its sessions used.
 _MOST: Final[Mapping[str, int]] = {
-    "sessions": 100,
+    "sessions": MOST_SESSIONS,
     "threads": 300,
     "open files": 2000,
     "MB of classes": 512,

@@ -22,6 +22,9 @@ _MB: Final = 1 << 20
 #: Threads that end with a session; one that is there keeps something of it.
 _OF_A_SESSION: Final = ("stream execution thread for", "kafka-producer-network-thread")
 
+#: Spark never ends these: a thread for each kind of Python worker that a SparkContext has had.
+_WORKER_MONITOR: Final = "Idle Worker Monitor for"
+
 _STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.StateStore$"
 _PRODUCERS: Final = "org.apache.spark.sql.kafka010.producer.InternalKafkaProducerPool$"
 _CONSUMERS: Final = "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$"
@@ -70,6 +73,9 @@ def restore(gateway: Any) -> dict[str, int]:
     jvm.java.lang.System.setProperties(kept.get("properties").clone())
     jvm.java.util.TimeZone.setDefault(None)
     _restore_levels(jvm, kept)
+    for thread in jvm.java.lang.Thread.getAllStackTraces().keySet():
+        if thread.getName().startswith(_WORKER_MONITOR):
+            thread.interrupt()  # it sleeps between two looks
     threads = jvm.java.lang.Thread.getAllStackTraces().keySet().toString()
     for name in _OF_A_SESSION:
         if name in threads:
