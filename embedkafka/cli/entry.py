@@ -80,21 +80,26 @@ def command_line() -> argparse.ArgumentParser:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Also takes what follows `--`, for `up` and `produce`, and values that follow options.
+    """Also takes what follows `--`, and values that follow options.
 
     argparse takes values where the first of them is, or none is, and no others.
     """
+    parser = command_line()
+    if not arguments:
+        parser.print_help(sys.stderr)
+        parser.exit(2)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     own, rest = arguments[:at], arguments[at + 1 :]
-    parser = command_line()
+    if own[:1] not in (["up"], ["produce"]):
+        return parser.parse_args(arguments)
     parsed, further = parser.parse_known_args(own)
     if "values" in parsed and not any(value.startswith("-") for value in further):
         parsed.values += [*further, *rest]
         return parsed
     if further:
         parser.error(f"unrecognized arguments: {' '.join(further)}")
-    if bool(rest) != (parsed.run is up.run):
-        parser.error("only `up` takes a command, and needs one: embedkafka up [options] -- command")
+    if not rest:
+        parser.error("`up` needs a command: embedkafka up [options] -- command")
     parsed.command = rest
     return parsed
 

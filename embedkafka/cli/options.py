@@ -15,6 +15,8 @@ def add_reach_options(parser: argparse.ArgumentParser) -> None:
     """Where the cluster is, and how a client may reach it."""
     parser.add_argument(
         "--bootstrap",
+        "--bootstrap-server",
+        "-b",
         metavar="HOST:PORT,...",
         help="brokers of the cluster (default: those of --client-config, EMBEDKAFKA_BOOTSTRAP or "
         "KAFKA_BOOTSTRAP_SERVERS)",

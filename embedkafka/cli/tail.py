@@ -29,7 +29,10 @@ def add(commands: "Subcommands") -> None:
     )
     parser.add_argument("topic", metavar="TOPIC", help="the topic to read")
     parser.add_argument(
-        "--from-start", action="store_true", help="begin with the first record, not the next one"
+        "--from-start",
+        "--from-beginning",
+        action="store_true",
+        help="begin with the first record, not the next one",
     )
     parser.add_argument(
         "--count", type=whole_number, metavar="N", help="end after this many records"

@@ -43,6 +43,17 @@ def test_what_is_produced_is_listed_and_read(
     assert (record["key"], record["value"], record["offset"]) == ("k", "one", 0)
 
 
+@pytest.mark.parametrize("where", ["-b", "--bootstrap-server", "--bootstrap"])
+def test_options_may_be_spelled_as_other_tools_spell_them(
+    kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    topic = kafka.topic()
+    topic.send("one")
+    options = [where, kafka.bootstrap_servers, "--from-beginning", "--count", "1"]
+    assert cli.main(["tail", *options, "--", topic.name]) == 0
+    assert capsys.readouterr().out == "0:0\t-\tone\n"
+
+
 def test_all_of_stdin_is_written_although_no_one_reads_the_answers(kafka: EmbeddedKafka) -> None:
     written = kafka.topic("written")
     reader, writer = os.pipe()

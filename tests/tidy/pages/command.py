@@ -105,7 +105,11 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
 
 def _rows(options: list[argparse.Action]) -> Iterator[tuple[str, ...]]:
     for action in options:
-        yield f"`{_shown(action)}`", (action.help or "") + " (required)" * _is_required(action)
+        also = "".join(f", `{name}`" for name in action.option_strings[1:])
+        yield (
+            f"`{_shown(action)}`{also}",
+            (action.help or "") + " (required)" * _is_required(action),
+        )
 
 
 def _is_required(action: argparse.Action) -> bool:

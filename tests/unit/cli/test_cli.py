@@ -265,10 +265,10 @@ def test_a_broken_cluster_does_not_hide_how_the_command_failed(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "required"),
-        (["up"], "takes a command"),
-        (["up", "--"], "takes a command"),
-        (["serve", "--", "true"], "takes a command"),
+        ([], "print the records of a topic as they come"),
+        (["up"], "needs a command"),
+        (["up", "--"], "needs a command"),
+        (["serve", "--", "true"], "unrecognized arguments"),
         (["serve", "--brokers", "many"], "invalid int"),
         (["serve", "--config", "no-equals-sign"], "KEY=VALUE"),
         (["serve", "--topic", "a:b"], "PARTITIONS"),
