@@ -35,7 +35,8 @@ def _lines(view: "ClientView", group: str | None) -> Iterator[str]:
     if group is None:
         found = view.groups()
         rows = [
-            (each.group, each.state, str(len(each.members)), str(each.total_lag)) for each in found
+            (each.group_id, each.state, str(len(each.members)), str(each.total_lag))
+            for each in found
         ]
         return table([("group", "state", "members", "lag"), *rows])
     one = view.group(group)

@@ -180,7 +180,7 @@ class Recorder:
             self._asked = (groups, open_ids)
             with self._lock:
                 for group in asked.groups:
-                    points = self._lag.setdefault(group.group, deque(maxlen=_KEPT))
+                    points = self._lag.setdefault(group.group_id, deque(maxlen=_KEPT))
                     points.append((now_ms(), group.total_lag))
         named = {f"{each.topic}-{each.partition}": each for each in statuses}
         return _Seen(

@@ -151,7 +151,7 @@ def _external_troubles(
         if each.leader is None or each.is_under_replicated
     ]
     lagging = [
-        {"kind": "lag", "what": f"{each.group} is {each.total_lag} behind"}
+        {"kind": "lag", "what": f"{each.group_id} is {each.total_lag} behind"}
         for each in groups
         if each.total_lag
     ]
@@ -174,7 +174,7 @@ def _partition(status: PartitionStatus, view: PartitionView | None, leader: int 
 
 def _group(group: GroupStatus, heard: Mapping[str, str]) -> Json:
     return {
-        "group": group.group,
+        "group": group.group_id,
         "state": group.state,
         "lag": group.total_lag,
         "members": [

@@ -361,7 +361,7 @@ def test_groups_of_a_test_go_with_its_topics_and_those_of_others_stay(
 
         def test_finds_the_rest(kafka):
             left.pop().close()
-            assert {each.group for each in kafka.groups()} == {"old", "of-others", "left"}
+            assert {each.group_id for each in kafka.groups()} == {"old", "of-others", "left"}
         """
     )
     with EmbeddedKafka(brokers=1) as theirs:
@@ -409,7 +409,7 @@ def seen(kafka: Cluster) -> dict[str, object]:
         "leaders": [orders.leader(1), orders.await_leader(1), orders.partition(1).leader],
         "replicas": [(each.replicas, each.isr) for each in orders.partitions()],
         "in sync": orders.await_isr(size=2),
-        "groups": [each.group for each in kafka.groups()],
+        "groups": [each.group_id for each in kafka.groups()],
         "group": (readers.status(), readers.coordinator(), readers.lag("orders")),
     }
 

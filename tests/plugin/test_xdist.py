@@ -73,7 +73,7 @@ def test_alone(kafka, kafka_topic, kafka_group, kafka_consumer, number):
     kafka.group(kafka_group).await_stable()
     kafka.group(kafka_group).await_lag(0, topic=kafka_topic.name)
     assert sum(kafka.group(kafka_group).lag(kafka_topic.name).values()) == 0
-    assert kafka_group in {each.group for each in kafka.groups()}
+    assert kafka_group in {each.group_id for each in kafka.groups()}
 """
 
 
@@ -237,7 +237,7 @@ def test_a_group(kafka, kafka_topic, kafka_group, kafka_consumer):
     consumer.commit(asynchronous=False)
     consumer.close()
     kafka.group(kafka_group).expire()
-    assert kafka_group not in {group.group for group in kafka.groups()}
+    assert kafka_group not in {group.group_id for group in kafka.groups()}
 
 def test_java(kafka):
     assert f"bootstrap.servers={kafka.bootstrap_servers}" in open(kafka.java_properties()).read()
@@ -295,7 +295,7 @@ def test_creates_topics_without_the_fixture(kafka, kept, number):
     mine = {f"{kind}-{__name__}" for kind in ("produced", "made")}
     assert topics_of(kafka) & {kept, *mine} == {kept}
     mine_too = {__name__, f"joined-{__name__}"}
-    assert not mine_too & {each.group for each in kafka.groups()}
+    assert not mine_too & {each.group_id for each in kafka.groups()}
     create_by_producing(kafka, f"produced-{__name__}")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.create_topics([NewTopic(f"made-{__name__}", 1, 1)]).values():
@@ -309,7 +309,7 @@ def test_creates_topics_without_the_fixture(kafka, kept, number):
     while not consumer.assignment():
         consumer.poll(0.05)
     consumer.close()
-    assert mine_too <= {each.group for each in kafka.groups()}
+    assert mine_too <= {each.group_id for each in kafka.groups()}
     assert topics_of(kafka) >= {kept, *mine}
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ class ClientView:
         committed = self.committed(group)
         ends = self._known_ends(committed)
         return GroupStatus(
-            group=group,
+            group_id=group,
             state=_NAMES.get(described.state.name, described.state.name),
             members=tuple(map(_member, described.members)),
             committed=committed,

@@ -45,7 +45,7 @@ class GroupMember:
 class GroupStatus:
     """A consumer group at one moment."""
 
-    group: str
+    group_id: str
     """The group's id."""
     state: str
     """Kafka's name of its state, such as "Stable"."""
@@ -85,7 +85,7 @@ def ask_groups(client: BrokerClient, ends: Mapping[TopicPartition, int]) -> Iter
             members = [_classic_member(member) for member in found.members]
         committed = _committed(client, listed.group_id)
         yield GroupStatus(
-            group=listed.group_id,
+            group_id=listed.group_id,
             state=listed.group_state,
             members=tuple(members),
             committed=committed,

@@ -81,7 +81,7 @@ class GroupHandle:
         *,
         members: int | None = None,
         timeout_s: float = PATIENCE_S,
-    ) -> None:
+    ) -> "GroupStatus":
         """Waits until the group is in a state, with so many members.
 
             kafka.group("billing").await_state(members=2)  # both have their partitions
@@ -92,11 +92,15 @@ class GroupHandle:
             members: the number of members; any number by default.
             timeout_s: how long to wait, in seconds of real time.
 
+        Returns:
+            The group right after that, with its members and what each of them has.
+
         Raises:
             AwaitTimeout: it did not happen in that time; the message shows the group.
         """
         waits = self._reach.clients.waits()
         waits.await_group(self._name, members=members, state=state, timeout_s=timeout_s)
+        return self.status()
 
     def await_stable(self, *, timeout_s: float = PATIENCE_S) -> "GroupStatus":
         """Waits until the group has members and none of them awaits a rebalance.
@@ -110,8 +114,7 @@ class GroupHandle:
         Raises:
             AwaitTimeout: it did not happen in that time; the message shows the group.
         """
-        self.await_state(timeout_s=timeout_s)
-        return self.status()
+        return self.await_state(timeout_s=timeout_s)
 
     def await_lag(
         self, lag: int = 0, *, topic: str | None = None, timeout_s: float = PATIENCE_S

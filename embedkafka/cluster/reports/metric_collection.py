@@ -156,7 +156,7 @@ def _coordinated(asked: Asked) -> Iterator[Metric]:
     for group in asked.groups:
         for partition, lag in group.lag.items():
             about = {
-                "group": group.group,
+                "group": group.group_id,
                 "topic": partition.topic,
                 "partition": str(partition.partition),
             }

@@ -105,7 +105,7 @@ class Asked:
         for group in self.groups:
             if group.total_lag:
                 behind = [f"{each} {lag}" for each, lag in sorted(group.lag.items()) if lag]
-                what = f"{group.group} is {group.total_lag} behind: {', '.join(behind)}"
+                what = f"{group.group_id} is {group.total_lag} behind: {', '.join(behind)}"
                 yield Trouble(kind="lag", what=what)
         for address in self.silent:
             yield Trouble(kind="silent broker", what=address)
@@ -114,7 +114,7 @@ class Asked:
         """Without other groups, and without transactions that concern none of the topics."""
         return replace(
             self,
-            groups=[group for group in self.groups if group.group in groups],
+            groups=[group for group in self.groups if group.group_id in groups],
             transactions=[
                 transaction
                 for transaction in self.transactions
@@ -196,7 +196,7 @@ def ask(brokers: Brokers, statuses: Sequence[PartitionStatus], views: Views) -> 
         groups = _ask_all(brokers, lambda client: ask_groups(client, ends), silent)
     if TRANSACTION_STATE_TOPIC in topics:
         transactions = open_transactions(brokers, silent)
-    groups.sort(key=lambda group: group.group)
+    groups.sort(key=lambda group: group.group_id)
     return Asked(groups=groups, transactions=transactions, silent=list(silent))
 
 
@@ -318,7 +318,7 @@ def _groups(
     age_ms: Callable[[float], float],
 ) -> Iterator[str]:
     for group in groups:
-        yield f"{group.group}  {group.state}"
+        yield f"{group.group_id}  {group.state}"
         for member in group.members:
             has = " ".join(map(str, member.partitions)) or "no partitions"
             beat = heartbeats.get(member.member_id)

@@ -62,13 +62,13 @@ class Refusal:
     host: str
     operation: AclOperation
     resource_type: ResourceType
-    name: str
+    resource: str
     api: ApiKey
 
     def __str__(self) -> str:
         return (
             f"{self.principal} from {self.host} may not {self.operation.name} "
-            f"{self.resource_type.name} {self.name} ({self.api.name})"
+            f"{self.resource_type.name} {self.resource} ({self.api.name})"
         )
 
 

@@ -58,7 +58,7 @@ class Checks:
                     host=self._host,
                     operation=operation,
                     resource_type=kind,
-                    name=name,
+                    resource=name,
                     api=self.context.api_key,
                 )
             )

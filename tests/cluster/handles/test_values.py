@@ -26,20 +26,21 @@ def test_groups_and_their_lag_are_values(kafka: EmbeddedKafka) -> None:
 
     offset = present(message.offset())
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
-    assert (stable.group, stable.state) == ("readers", "Stable")
+    assert (stable.group_id, stable.state) == ("readers", "Stable")
     (member,) = stable.members
     assert (member.client_id, member.partitions) == ("shop", (first, second))
     assert stable.committed == {first: offset + 1}
     assert stable.lag == {first: 2 - offset}
     assert stable.total_lag == sum(kafka.group("readers").lag().values())
     assert kafka.group("readers").lag("orders") == {first: 2 - offset, second: 1}
-    assert [group.group for group in kafka.groups()] == ["readers"]
+    assert [group.group_id for group in kafka.groups()] == ["readers"]
     with pytest.raises(InvalidArgument, match="there is no topic 'prices'"):
         kafka.group("readers").lag("prices")
     consumer.close()
     orders.delete()
-    (group,) = kafka.groups()
+    group = kafka.group("readers").await_state("Empty", members=0)
     assert (group.state, group.members, group.total_lag) == ("Empty", (), 0)
+    assert kafka.groups() == [group]
 
 
 def test_a_topic_knows_its_ends_and_partitions(kafka: EmbeddedKafka) -> None:

@@ -74,7 +74,7 @@ def test_a_consumer_hears_that_it_may_no_longer_read(kafka: EmbeddedKafka) -> No
 
     eventually(refused, "the consumer hears of it")
     consumer.close()
-    told = {(str(one.principal), one.operation.name, one.name) for one in kafka.acls.refusals()}
+    told = {(str(one.principal), one.operation.name, one.resource) for one in kafka.acls.refusals()}
     assert ("User:ANONYMOUS", "READ", "orders") in told
     assert "User:ANONYMOUS from 127.0.0.1 may not READ TOPIC orders (FETCH)" in kafka.report()
 

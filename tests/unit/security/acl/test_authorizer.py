@@ -150,7 +150,7 @@ def test_refusals_are_kept(server: MemoryZk) -> None:
         host="127.0.0.1",
         operation=AclOperation.WRITE,
         resource_type=ResourceType.TOPIC,
-        name="orders",
+        resource="orders",
         api=ApiKey.PRODUCE,
     )
     broker = Broker(server)
