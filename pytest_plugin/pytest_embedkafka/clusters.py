@@ -4,6 +4,7 @@ Each starts when a test first needs it and ends with the session, or earlier if 
 its fixed ports.
 """
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,10 +31,16 @@ _KEPT_OPEN: Final = (
 class Clusters:
     """Starts clusters and keeps them."""
 
-    def __init__(self, request: pytest.FixtureRequest, running: ExitStack) -> None:
+    def __init__(
+        self,
+        request: pytest.FixtureRequest,
+        running: ExitStack,
+        session: Mapping[str, Any],  # Any: arguments of EmbeddedKafka
+    ) -> None:
         self._request = request
         self._config = request.config
         self._running = running
+        self._session = session
         self._started: dict[Shape | None, _Started] = {}
 
     def require(self, shape: Shape | None) -> tuple["Cluster", Isolation]:
@@ -53,8 +60,8 @@ class Clusters:
         from embedkafka import EmbeddedKafka
 
         settings: dict[str, Any] = {} if shape is None else dict(shape.settings)
-        config = {**options.kafka_config, **settings.get("config", {})}
-        given = embedded_settings(options)
+        config = {**self._session.get("config", {}), **settings.get("config", {})}
+        given = {**embedded_settings(options), **self._session}
         if find_shared(self._config):
             given["port"] = 0  # the cluster of all workers has that of the options
         cluster = EmbeddedKafka(**{**given, **settings, "config": config})

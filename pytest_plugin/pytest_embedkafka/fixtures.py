@@ -5,8 +5,8 @@ pytest-xdist; `sharing` gives all workers one cluster. Nothing imports embedkafk
 a fixture.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ import pytest
 
 from pytest_embedkafka.clusters import Clusters
 from pytest_embedkafka.leftovers import stop_leftovers
-from pytest_embedkafka.live import LIVE, SESSION_LABEL
+from pytest_embedkafka.live import FACTORY, LIVE, SESSION_LABEL
 from pytest_embedkafka.names import unique_name
-from pytest_embedkafka.options import leftovers
+from pytest_embedkafka.options import embedded_settings, leftovers, read_options
 from pytest_embedkafka.reach import warn_of_loopback
 from pytest_embedkafka.sessions import master_of, open_session
 
@@ -29,10 +29,21 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def _kafka_clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
+def kafka_settings(pytestconfig: pytest.Config) -> Mapping[str, Any]:
+    """Arguments of `EmbeddedKafka` for `kafka`, from the options; a `conftest.py` may override it.
+
+    A mark wins over it. It does nothing if the run uses an external cluster.
+    """
+    return embedded_settings(read_options(pytestconfig))
+
+
+@pytest.fixture(scope="session")
+def _kafka_clusters(
+    request: pytest.FixtureRequest, kafka_settings: Mapping[str, Any]
+) -> Iterator[Clusters]:
     """The clusters behind `kafka`, which end with the session."""
     with ExitStack() as running:
-        yield Clusters(request, running)
+        yield Clusters(request, running, kafka_settings)
 
 
 @pytest.fixture(scope="session")
@@ -105,19 +116,44 @@ def kafka_faults(kafka: "EmbeddedKafka") -> "Faults":
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Callable[..., EmbeddedKafka]]":
     """Starts more clusters for one test: `kafka_cluster(brokers=5, config={...})`."""
+    with _factory("kafka_cluster", request.config) as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_factory(
+    request: pytest.FixtureRequest,
+) -> "Iterator[Callable[..., EmbeddedKafka]]":
+    """Starts clusters for a fixture of any scope; they end with the session or by `close()`.
+
+    What a test does to them stays, but for what is in `with cluster.isolated():`.
+    """
+    with _factory(FACTORY, request.config) as start:
+        yield start
+
+
+@contextmanager
+def _factory(name: str, config: pytest.Config) -> "Iterator[Callable[..., EmbeddedKafka]]":
+    """Starts clusters, which reports name after the call that made them."""
     from embedkafka import EmbeddedKafka
 
-    live = request.config.stash[LIVE]
+    live = config.stash[LIVE]
     with ExitStack() as running:
 
         def start(**settings: Any) -> EmbeddedKafka:  # Any: the arguments of EmbeddedKafka
             cluster = running.enter_context(EmbeddedKafka(**settings))
             given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-            running.enter_context(live.showing(cluster, f"kafka_cluster({given})"))
+            running.enter_context(live.showing(cluster, f"{name}({given})"))
             warn_of_loopback(live, cluster)
             return cluster
 
         yield start
+
+
+@pytest.fixture
+def kafka_environment(kafka: "Cluster", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets `KAFKA_BOOTSTRAP_SERVERS` to the addresses of `kafka` until the test ends."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
 
 
 @pytest.fixture(scope="session")
@@ -137,6 +173,12 @@ def spark(request: pytest.FixtureRequest) -> "Iterator[SparkSession]":
             yield session
         stop_leftovers(live, leftovers(config))
         live.spark_log = live.spark_master = live.queries = None
+
+
+@pytest.fixture(scope="session")
+def spark_session(spark: "SparkSession") -> "SparkSession":
+    """The same as `spark`, under the name that other plugins use."""
+    return spark
 
 
 @pytest.fixture

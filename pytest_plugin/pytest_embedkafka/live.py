@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from embedkafka.spark.query_log import QueryLog
     from pytest_embedkafka.run_page import RunPage
 
-_KAFKA_FIXTURES = frozenset({"kafka", "kafka_topic", "kafka_cluster"})
+FACTORY = "kafka_cluster_factory"
+_KAFKA_FIXTURES = frozenset({"kafka", "kafka_topic", "kafka_cluster", FACTORY})
 
 
 @dataclass(slots=True)
@@ -93,12 +94,13 @@ def uses_kafka(item: pytest.Item) -> bool:
 
 
 def clusters_of(item: pytest.Item, live: Live) -> "list[Cluster]":
-    """The clusters that the test uses: its own, and the session's if it asks for it."""
-    has_session = SESSION_LABEL in getattr(item, "fixturenames", ())
+    """The clusters that the test uses: its own, and wider ones if it asks for them."""
+    asked = getattr(item, "fixturenames", ())
+    others = {name for name in (SESSION_LABEL, FACTORY) if name not in asked}
     return [
         cluster
         for cluster in live.clusters
-        if has_session or live.labels.get(id(cluster)) != SESSION_LABEL
+        if live.labels.get(id(cluster), "").partition("(")[0] not in others
     ]
 
 

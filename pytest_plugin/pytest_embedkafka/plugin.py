@@ -25,16 +25,20 @@ from pytest_embedkafka.fixtures import (
     kafka_admin,
     kafka_clock,
     kafka_cluster,
+    kafka_cluster_factory,
     kafka_consumer,
+    kafka_environment,
     kafka_faults,
     kafka_group,
     kafka_producer,
+    kafka_settings,
     kafka_topic,
     progress_of,
     spark,
     spark_checkpoint,
     spark_immediate_triggers,
     spark_script,
+    spark_session,
 )
 from pytest_embedkafka.leaks import tell_of_leaks
 from pytest_embedkafka.leftovers import remove_checkpoints, stop_leftovers
@@ -66,15 +70,19 @@ __all__ = [
     "kafka_admin",
     "kafka_clock",
     "kafka_cluster",
+    "kafka_cluster_factory",
     "kafka_consumer",
+    "kafka_environment",
     "kafka_faults",
     "kafka_group",
     "kafka_producer",
+    "kafka_settings",
     "kafka_topic",
     "spark",
     "spark_checkpoint",
     "spark_immediate_triggers",
     "spark_script",
+    "spark_session",
 ]
 
 

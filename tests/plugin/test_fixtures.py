@@ -71,6 +71,86 @@ def test_settings_that_cannot_be_are_refused(
     result.stderr.re_match_lines([r"ERROR: kafka_\w+ (must be|takes) .*"])
 
 
+def test_a_conftest_overrides_the_settings(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_settings(kafka_settings):
+            config = {**kafka_settings["config"], "num.partitions": 7}
+            return {**kafka_settings, "brokers": 2, "config": config}
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_both(kafka):
+            assert len(kafka.brokers) == 2
+            assert kafka.config.config == {"log.retention.ms": "7", "num.partitions": 7}
+
+        @pytest.mark.kafka(brokers=1)
+        def test_a_mark_wins(kafka):
+            assert len(kafka.brokers) == 1
+            assert kafka.config.config["num.partitions"] == 7
+        """
+    )
+    run("--kafka-config", "log.retention.ms=7").assert_outcomes(passed=2)
+
+
+def test_the_environment_names_the_cluster_during_a_test(
+    pytester: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "elsewhere:9092")
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.usefixtures("kafka_environment")
+        def test_during(kafka):
+            assert os.environ["KAFKA_BOOTSTRAP_SERVERS"] == kafka.bootstrap_servers
+
+        def test_after():
+            assert os.environ["KAFKA_BOOTSTRAP_SERVERS"] == "elsewhere:9092"
+        """
+    )
+    run("--kafka-brokers=1").assert_outcomes(passed=2)
+
+
+def test_a_factory_serves_fixtures_of_any_scope(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        seen = []
+
+        @pytest.fixture(scope="module")
+        def orders(kafka_cluster_factory):
+            cluster = kafka_cluster_factory(brokers=2)
+            yield cluster.topic("orders")
+            cluster.close()
+
+        def test_one(orders):
+            orders.send("kept")
+
+        def test_two(orders):
+            assert [record.text for record in orders.read()] == ["kept"]
+            assert False
+
+        def test_without(kafka):
+            assert False
+        """
+    )
+    result = run("--kafka-brokers=1")
+    result.assert_outcomes(passed=1, failed=2)
+    about_its_own, _, about_other = result.stdout.str().partition("_ test_without _")
+    assert "orders-0 at 0" in about_its_own
+    assert "no topics" in about_other
+    assert "orders-0" not in about_other
+
+
 def test_each_test_has_a_fresh_topic(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """

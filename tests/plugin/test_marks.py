@@ -77,6 +77,25 @@ def test_a_mark_chooses_the_shape_of_the_cluster(pytester: pytest.Pytester, run:
     result.stdout.fnmatch_lines([f"*::TestOrders::test_shape{shown} PASSED*"])
 
 
+def test_a_mark_chooses_address_directories_and_seed(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka(brokers=1, host="127.0.0.2", log_dirs=2, seed=7)
+        def test_all(kafka, names=[]):
+            assert kafka.bootstrap_servers.startswith("127.0.0.2:")
+            assert kafka.config.log_dirs == 2
+            names.append(kafka.topic().name)
+
+        @pytest.mark.kafka(brokers=1, seed=8)
+        def test_a_seed_chooses_names(kafka_cluster, kafka):
+            assert kafka.topic().name == kafka_cluster(seed=8).topic().name
+        """
+    )
+    run().assert_outcomes(passed=2)
+
+
 @pytest.fixture
 def port() -> int:
     return free_row(3)
