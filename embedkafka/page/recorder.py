@@ -175,7 +175,7 @@ class Recorder:
         statuses, views = brokers.state.partitions(), views_by_partition(brokers.live())
         if asks:
             asked = ask(brokers, statuses, views)
-            groups = {group.group: group.state for group in asked.groups}
+            groups = {group.group_id: group.state for group in asked.groups}
             open_ids = frozenset(each.transactional_id for each in asked.transactions)
             self._asked = (groups, open_ids)
             with self._lock:
