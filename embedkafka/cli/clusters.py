@@ -83,6 +83,14 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="repeat the cluster's random choices (default: others each time)",
     )
+    parser.add_argument(
+        "--kafka-defaults",
+        dest="defaults",
+        action="store_const",
+        const="kafka",
+        default="tests",
+        help="let settings be by default as in Apache Kafka, not as tests like them",
+    )
     _add_security_options(parser)
 
 
@@ -147,6 +155,7 @@ def make_cluster(parsed: argparse.Namespace) -> "EmbeddedKafka":
             log_dirs=parsed.log_dirs,
             seed=parsed.seed,
             security=security,
+            defaults=parsed.defaults,
         )
     )
     problems.raise_all()

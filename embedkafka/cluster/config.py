@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 KILL: Final = "kill"
 POWER: Final = "power"
+_FOR_TESTS: Final = "tests"
+_AS_KAFKA: Final = "kafka"
 
 _FLUSH_KEY: Final = "log.flush.interval.messages"
 
@@ -179,6 +181,9 @@ class ClusterConfig:
     """How many log directories each broker has."""
     security: "Security | None" = None
     """How clients log in and what they may do. None leaves that to the settings."""
+    defaults: str = _FOR_TESTS
+    """What settings are by default: `"tests"`, tuned for clusters that live for seconds;
+    `"kafka"`, as in Apache Kafka."""
 
     def __post_init__(self) -> None:
         problems = Problems()
@@ -201,6 +206,7 @@ class ClusterConfig:
         problems.check(lambda: parse_broker_settings(settings, placement))
         problems.check(lambda: _require_room(settings, placement, brokers=brokers))
         problems.check(lambda: self._require_durability(config))
+        problems.check(self._require_defaults)
         self._require_topics(problems)
         problems.raise_all()
         warn_of_idle_settings(self.config, decided=DECIDED_HERE)
@@ -247,6 +253,12 @@ class ClusterConfig:
                 'take durability="kill"'
             )
 
+    def _require_defaults(self) -> None:
+        if self.defaults not in (_FOR_TESTS, _AS_KAFKA):
+            raise ConfigError(
+                f'defaults must be "{_FOR_TESTS}" or "{_AS_KAFKA}", got {shown(self.defaults)}'
+            )
+
     def _require_racks(self, brokers: int | None) -> None:
         if self.racks is None:
             return
@@ -273,12 +285,11 @@ def broker_settings(
     cluster: ClusterConfig, secured: Mapping[str, object] | None = None
 ) -> dict[str, ConfigValue]:
     """Typed settings for every broker: those of security, made from the user's, come first."""
-    remote = {} if cluster.zookeeper is None else REMOTE_DEFAULTS
+    tuned = TEST_DEFAULTS if cluster.zookeeper is None else {**TEST_DEFAULTS, **REMOTE_DEFAULTS}
     synced = {_FLUSH_KEY: 1} if cluster.durability == POWER else {}
     return parse_broker_settings(
         {
-            **TEST_DEFAULTS,
-            **remote,
+            **(tuned if cluster.defaults == _FOR_TESTS else {}),
             **_sized(cluster.brokers),
             **synced,
             **cluster.config,

@@ -110,6 +110,8 @@ class EmbeddedKafka(Cluster):
             the placement of replicas. By default every cluster chooses differently.
         security: how clients log in and what they may do; by default what the settings say, and
             otherwise nothing: clients are anonymous and may do everything.
+        defaults: what settings are by default. `"tests"`: tuned for clusters that live for seconds.
+            `"kafka"`: as in Apache Kafka, for suites that rely on its values.
 
     Raises:
         ConfigError: settings do not exist or have invalid values; it names all of them.
@@ -133,6 +135,7 @@ class EmbeddedKafka(Cluster):
         log_dirs: int = 1,
         seed: int | None = None,
         security: "Security | None" = None,
+        defaults: Literal["tests", "kafka"] = "tests",
     ) -> None:
         problems = Problems()
         if seed is not None:
@@ -156,6 +159,7 @@ class EmbeddedKafka(Cluster):
                 zookeeper=zookeeper,
                 log_dirs=log_dirs,
                 security=security,
+                defaults=defaults,
             )
         )
         problems.raise_all()

@@ -14,14 +14,14 @@ import pytest
 
 MARK: Final = "kafka"
 MARK_LINE: Final = (
-    "kafka(brokers, topics, config, racks, security, host, port, log_dirs, seed, keep, snapshot): "
-    "the cluster of the `kafka` fixture; a list of brokers runs the test on each; port is the "
-    "first broker's; keep leaves the cluster as the test left it; snapshot starts the test from "
-    "`kafka.snapshot(name)`"
+    "kafka(brokers, topics, config, racks, security, host, port, log_dirs, seed, defaults, keep, "
+    "snapshot): the cluster of the `kafka` fixture; a list of brokers runs the test on each; port "
+    "is the first broker's; keep leaves the cluster as the test left it; snapshot starts the test "
+    "from `kafka.snapshot(name)`"
 )
 _OF_CLUSTER: Final = (
     *("brokers", "topics", "config", "racks", "security"),
-    *("host", "port", "log_dirs", "seed"),
+    *("host", "port", "log_dirs", "seed", "defaults"),
 )
 """Arguments of `EmbeddedKafka` that a test may choose, as far as it has them."""
 _KEEP, _SNAPSHOT = _OF_TEST = ("keep", "snapshot")

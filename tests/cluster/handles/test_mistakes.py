@@ -89,6 +89,7 @@ CONSTRUCTIONS: list[tuple[dict[str, Any], str]] = [
     ({"zookeeper": ""}, r"zookeeper must be text"),
     ({"zookeeper": 2181}, r"zookeeper must be text .* got 2181"),
     ({"durability": "fsync"}, r'durability must be "kill" or "power", got \'fsync\''),
+    ({"defaults": "real"}, r'defaults must be "tests" or "kafka", got \'real\''),
     ({"durability": "power"}, r'durability="power" needs data_dir='),
     (
         {"durability": "power", "data_dir": "d", "config": {"log.flush.interval.messages": 9}},

@@ -742,3 +742,12 @@ def test_a_group_setting_reaches_its_coordinator(
     value = broker.config.broker.integer(group_settings.broker_key(name)) + 1
     alter(kafka, ResourceType.GROUP, "readers", {name: value})
     assert broker.groups._overrides.find_group_value("readers", name) == value
+
+
+def test_a_cluster_works_with_the_defaults_of_kafka() -> None:
+    with EmbeddedKafka(brokers=2, defaults="kafka") as kafka:
+        orders = kafka.topic("orders", replication=2)
+        orders.send("tea")
+        kafka.broker(orders.leader()).stop()
+        orders.send("cup")
+        assert [record.text for record in orders.read()] == ["tea", "cup"]

@@ -47,6 +47,7 @@ TUNED_HEAD = """
 
 Kafka's defaults suit clusters that run for years; these suit clusters that live for seconds. They
 are ordinary static broker settings: DescribeConfigs shows them, and `config={...}` sets them back.
+`EmbeddedKafka(defaults="kafka")` and `embedkafka serve --kafka-defaults` set all of them back.
 Kafka has no setting for one of them, `internal.isr.change.linger.ms`: its value is in Kafka's code.
 
 """

@@ -84,13 +84,13 @@ def test_up_passes_every_option_to_the_cluster(tmp_path: Path) -> None:
     options += ["--topic", "a:3:2", "--topic", "b:4", "--topic", "c"]
     options += ["--topic-config", "b:retention.ms=6", "--topic-config", "b:cleanup.policy=compact"]
     options += ["--host", "127.0.0.2", "--racks", "r1,r2, r3", "--zookeeper", "localhost:2181/here"]
-    options += ["--log-dirs", "2", "--seed", "7", "--advertise", "proxy"]
+    options += ["--log-dirs", "2", "--seed", "7", "--advertise", "proxy", "--kafka-defaults"]
     assert cli.main(["up", *options, *python("")]) == 0
     settings = StandIn.made[0].settings
     assert (settings["host"], settings["advertise"]) == ("127.0.0.2", "proxy")
     assert settings["racks"] == ["r1", "r2", "r3"]
     assert settings["zookeeper"] == "localhost:2181/here"
-    assert (settings["log_dirs"], settings["seed"]) == (2, 7)
+    assert (settings["log_dirs"], settings["seed"], settings["defaults"]) == (2, 7, "kafka")
     assert settings["topics"]["b"].config == {"retention.ms": "6", "cleanup.policy": "compact"}
     assert settings["brokers"] == 3
     assert settings["port"] == 9092

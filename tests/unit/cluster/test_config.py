@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from embedkafka.cluster.config import ClusterConfig, TopicSpec, broker_settings, placement_of
+from embedkafka.cluster.config import (
+    TEST_DEFAULTS,
+    ClusterConfig,
+    TopicSpec,
+    broker_settings,
+    placement_of,
+)
 from embedkafka.runtime.failures import ConfigError, ConfigWarning
 from embedkafka.runtime.properties import parse_properties
 
@@ -176,3 +182,17 @@ def test_a_listener_that_cannot_be_read_is_refused() -> None:
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
         ClusterConfig(config={"num.partition": 1})
+
+
+@pytest.mark.parametrize("zookeeper", [None, "localhost:2181"])
+def test_all_tuned_defaults_can_be_those_of_kafka_at_once(zookeeper: str | None) -> None:
+    tuned = broker_settings(ClusterConfig(zookeeper=zookeeper))
+    plain = broker_settings(ClusterConfig(zookeeper=zookeeper, defaults="kafka"))
+    assert TEST_DEFAULTS.keys() <= tuned.keys()
+    assert TEST_DEFAULTS.keys().isdisjoint(plain)
+
+
+def test_a_setting_wins_over_the_defaults_of_kafka() -> None:
+    given = {"group.min.session.timeout.ms": 7}
+    settings = broker_settings(ClusterConfig(defaults="kafka", config=given))
+    assert settings["group.min.session.timeout.ms"] == 7
