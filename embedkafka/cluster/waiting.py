@@ -11,6 +11,7 @@ from collections.abc import Callable
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed
 from embedkafka.runtime.locks import leaf_condition
+from embedkafka.runtime.patience import patient
 
 Probe = Callable[[], str | None]
 """Returns None if the cluster is in the wanted state, or else what it found instead."""
@@ -40,6 +41,7 @@ class Waiting:
 
     def await_state(self, what: str, probe: Probe, timeout_s: float = PATIENCE_S) -> None:
         """Returns once `probe` succeeds; raises `AwaitTimeout` with what it found last."""
+        timeout_s = patient(timeout_s)
         deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         while True:
             seen_changes = self._changes

@@ -20,6 +20,7 @@ from embedkafka.runtime.arguments import require_attribute, require_list, requir
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError, InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.patience import patient
 from embedkafka.spark.connector.progress import print_progress
 from embedkafka.spark.execution import Execution, find_execution, require_execution
 from embedkafka.spark.frames import KafkaTopic
@@ -253,7 +254,7 @@ class _Wait:
     """The time that a call has, and what it has told of the wait."""
 
     def __init__(self, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
+        self.timeout_s = patient(timeout_s)
         self._start_ms = REAL_TIME.monotonic_ms()
         self._told = ""
 

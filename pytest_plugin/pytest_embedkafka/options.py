@@ -1,6 +1,7 @@
 """The plugin's options: each exists on the command line and in the ini file."""
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ _OWN, _SHARED = _XDIST = ("own", "shared")
 _ARCHIVE = ("auto", "use", "new", "no")
 _STRICT = ("yes", "no")
 _WARM = "EMBEDKAFKA_SPARK_WARM"
+_PATIENCE = "EMBEDKAFKA_PATIENCE"
 _LEFTOVERS = ("fail", "stop", "keep")
 
 
@@ -122,6 +124,12 @@ def add_options(parser: pytest.Parser) -> None:
         "in use; by default it warns (default: no)",
     )
     group.addoption(
+        "--kafka-patience",
+        metavar="FACTOR",
+        help="multiply the timeouts of all waits, also those that tests name, for machines that "
+        "are slower (default: as EMBEDKAFKA_PATIENCE says, or 1)",
+    )
+    group.addoption(
         "--spark-master",
         metavar="URL",
         help="run `spark` on this cluster: spark://host:port, yarn, k8s://host:port or "
@@ -191,6 +199,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("kafka_mechanism", "as --kafka-mechanism, one per line", type="linelist")
     parser.addini("kafka_user", "as --kafka-user, one per line", type="linelist")
     parser.addini("kafka_strict", "as --kafka-strict", default=_STRICT[1])
+    parser.addini("kafka_patience", "as --kafka-patience", default="")
     parser.addini("spark_master", "as --spark-master", default="")
     parser.addini("spark_remote", "as --spark-remote", default="")
     parser.addini("spark_xdist", "as --spark-xdist", default=_OWN)
@@ -315,6 +324,18 @@ def is_strict(config: pytest.Config) -> bool:
     if given not in _STRICT:
         raise pytest.UsageError(f"kafka_strict must be {' or '.join(_STRICT)}, not {given!r}")
     return bool(given == _STRICT[0])
+
+
+def pass_patience(config: pytest.Config) -> None:
+    """Hands the factor of timeouts to the library, which knows nothing of pytest."""
+    given = _text("kafka_patience", config)
+    if given is None:
+        return
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given) or not float(given):
+        raise pytest.UsageError(f"kafka_patience must be a number above 0, not {given!r}")
+    patch = pytest.MonkeyPatch()
+    patch.setenv(_PATIENCE, given)
+    config.add_cleanup(patch.undo)
 
 
 def leftovers(config: pytest.Config) -> str:

@@ -50,6 +50,7 @@ from pytest_embedkafka.options import (
     distributes,
     is_strict,
     leftovers,
+    pass_patience,
     report_path,
     shares_kafka,
     shares_spark,
@@ -96,6 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[LIVE] = Live()
     config.addinivalue_line("markers", MARK_LINE)
     pass_seed(config)
+    pass_patience(config)
     check_targets(config)
     if path := report_path(config):
         live = config.stash[LIVE]

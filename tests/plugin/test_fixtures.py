@@ -60,6 +60,8 @@ def test_broker_settings_come_from_the_ini_file_and_the_command_line(
         ["--kafka-config", "colour"],
         ["--kafka-port", "kafka"],
         ["--kafka-port", "65536"],
+        ["--kafka-patience", "0"],
+        ["--kafka-patience", "patient"],
     ],
 )
 def test_settings_that_cannot_be_are_refused(
@@ -97,6 +99,29 @@ def test_a_conftest_overrides_the_settings(pytester: pytest.Pytester, run: Any) 
         """
     )
     run("--kafka-config", "log.retention.ms=7").assert_outcomes(passed=2)
+
+
+def test_patience_multiplies_the_timeouts_of_tests(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makeini("[pytest]\nkafka_patience = 3\n")
+    pytester.makepyfile(
+        """
+        import pytest
+        from embedkafka import AwaitTimeout
+
+        def test_all_waits(kafka, kafka_topic, kafka_group):
+            group = kafka.group(kafka_group)
+            for wait in (
+                lambda: kafka_topic.await_no_leader(timeout_s=0.05),
+                lambda: kafka_topic.await_offsets(1, timeout_s=0.05),
+                lambda: kafka_topic.wait_for(1, timeout_s=0.05),
+                lambda: next(kafka_topic.follow(timeout_s=0.05)),
+                lambda: group.await_stable(timeout_s=0.05),
+            ):
+                with pytest.raises(AwaitTimeout, match="waited 0.15 s for"):
+                    wait()
+        """
+    )
+    run("--kafka-brokers=1").assert_outcomes(passed=1)
 
 
 def test_the_environment_names_the_cluster_during_a_test(

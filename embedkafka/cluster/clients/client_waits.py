@@ -18,6 +18,7 @@ from embedkafka.runtime.arguments import require_int, require_known, require_num
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, InvalidArgument
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.patience import patient
 
 if TYPE_CHECKING:
     from embedkafka.spark.failed_queries import QueryWatch
@@ -101,7 +102,8 @@ class ClientWaits:
     ) -> None:
         from confluent_kafka import Consumer, KafkaException
 
-        deadline_ms = REAL_TIME.monotonic_ms() + require_number("timeout_s", timeout_s) * 1000
+        timeout_s = patient(require_number("timeout_s", timeout_s))
+        deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         settings = {
             **self._view.client_config,
             "group.id": "embedkafka-await",

@@ -32,6 +32,7 @@ from embedkafka.runtime.failures import (
 )
 from embedkafka.runtime.forks import after_fork
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.runtime.patience import patient
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.client_view import ClientView
@@ -208,7 +209,7 @@ class Clients:
         self, topic: str, *, timeout_s: float, isolation: str, from_: "From | None" = None
     ) -> Generator[Message, None, None]:
         """The records as they come; raises `AwaitTimeout` when none has come for so long."""
-        require_number("timeout_s", timeout_s)
+        timeout_s = patient(require_number("timeout_s", timeout_s))
         with self._consuming(topic, isolation) as consumer:
             _assign(consumer, topic, from_, _SEND_TIMEOUT_S)
             deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
@@ -369,6 +370,7 @@ class Clients:
         drops_deleted: bool,
     ) -> list[Message]:
         begun_ms = REAL_TIME.monotonic_ms()
+        timeout_s = patient(timeout_s)
         watch = None if enough is None else watch_queries(topic)
         unfinished = set(partitions)
         messages: list[Message] = []

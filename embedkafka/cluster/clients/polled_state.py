@@ -18,6 +18,7 @@ from embedkafka.runtime.arguments import require_int, require_number, require_te
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, InvalidArgument
 from embedkafka.runtime.locks import leaf_condition
+from embedkafka.runtime.patience import patient
 
 _LOG = logging.getLogger(__name__)
 
@@ -145,7 +146,8 @@ class PolledState:
 
     def await_state(self, what: str, probe: Probe, timeout_s: float) -> None:
         """Returns once `probe` succeeds; raises `AwaitTimeout` with what it found last."""
-        deadline_ms = REAL_TIME.monotonic_ms() + require_number("timeout_s", timeout_s) * 1000
+        timeout_s = patient(require_number("timeout_s", timeout_s))
+        deadline_ms = REAL_TIME.monotonic_ms() + timeout_s * 1000
         pause = leaf_condition("the next question")
         while (last_seen := probe()) is not None:
             now_ms = REAL_TIME.monotonic_ms()

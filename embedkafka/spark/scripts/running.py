@@ -36,6 +36,7 @@ from embedkafka.runtime.arguments import (
 )
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout, ConfigError
+from embedkafka.runtime.patience import patient
 from embedkafka.runtime.temporary import TemporaryDirectory
 from embedkafka.spark.execution import require_driver
 from embedkafka.spark.scripts.addresses import require_addresses
@@ -125,7 +126,7 @@ class RunningScript:
     ) -> None:
         self._inside = inside
         self._program = inside.program
-        self._timeout_s = timeout_s
+        self._timeout_s = patient(timeout_s)
         self._on_end = on_end
         self._thread: threading.Thread | None = None
         self._is_raised = False
@@ -408,7 +409,7 @@ class RunningScript:
 
     def _await(self, event: threading.Event, lack: str, timeout_s: float | None = None) -> None:
         __tracebackhide__ = True
-        seconds = self._timeout_s if timeout_s is None else timeout_s
+        seconds = self._timeout_s if timeout_s is None else patient(timeout_s)
         if not event.wait(seconds):
             raise self._too_slow(lack, seconds)
 

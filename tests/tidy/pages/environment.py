@@ -39,6 +39,7 @@ OURS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "EMBEDKAFKA_METRICS": ("the address of metrics; set by `embedkafka up --metrics-port`", ""),
     "EMBEDKAFKA_CACHE": ("the directory for connectors and archives of classes", ""),
+    "EMBEDKAFKA_PATIENCE": ("multiplies the timeouts of all waits", "--kafka-patience"),
     "EMBEDKAFKA_SPARK_JARS": ("the jars of the Kafka connector, or folders with them", ""),
     "EMBEDKAFKA_SPARK_ARCHIVE": (
         "`auto`, `use`, `new` or `no`: whether Spark starts from an archive of its classes",
