@@ -90,7 +90,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         parser.exit(2)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     own, rest = arguments[:at], arguments[at + 1 :]
-    if own[:1] not in (["up"], ["produce"]):
+    if own[:1] not in (["up"], ["produce"], ["topics"]):
         return parser.parse_args(arguments)
     parsed, further = parser.parse_known_args(own)
     if "values" in parsed and not any(value.startswith("-") for value in further):

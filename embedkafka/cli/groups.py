@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from embedkafka.cli.options import add_reach_options
+from embedkafka.cli.options import add_output_option, add_reach_options
 from embedkafka.cli.output import print_lines, table
 from embedkafka.cli.reach import reach_of
 from embedkafka.runtime.failures import EmbedKafkaError
@@ -21,35 +21,36 @@ def add(commands: "Subcommands") -> None:
         description="Prints a table of groups with their lag, or of one group's partitions.",
     )
     parser.add_argument("group", nargs="?", metavar="GROUP", help="show this group's partitions")
+    add_output_option(parser)
     add_reach_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    return print_lines(lambda: _lines(reach_of(parsed).view(), parsed.group))
+    return print_lines(lambda: _lines(reach_of(parsed).view(), parsed.group, parsed.output))
 
 
-def _lines(view: "ClientView", group: str | None) -> Iterator[str]:
+def _lines(view: "ClientView", group: str | None, output: str) -> Iterator[str]:
     """A table of groups, or of one group's partitions and the members that have them."""
     view.metadata()  # says at once if no broker answers
     if group is None:
         found = view.groups()
         rows = [
-            (each.group_id, each.state, str(len(each.members)), str(each.total_lag))
+            (
+                each.group_id,
+                each.state,
+                len(each.members),
+                each.total_lag if each.committed else None,
+            )
             for each in found
         ]
-        return table([("group", "state", "members", "lag"), *rows])
+        return table(("group", "state", "members", "lag"), rows, output=output)
     one = view.group(group)
     if one.state == "Dead":
         raise EmbedKafkaError(f"there is no group {group!r}")
     owners = {each: member.client_id for member in one.members for each in member.partitions}
-    rows = [
-        (
-            str(each),
-            str(one.committed.get(each, "-")),
-            str(one.lag.get(each, "-")),
-            owners.get(each, "-"),
-        )
+    partitions = [
+        (str(each), one.committed.get(each), one.lag.get(each), owners.get(each))
         for each in sorted({*one.committed, *owners})
     ]
-    return table([("partition", "committed", "lag", "client"), *rows])
+    return table(("partition", "committed", "lag", "client"), partitions, output=output)

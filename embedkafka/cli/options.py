@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embedkafka.cli.output import OUTPUTS
 from embedkafka.runtime.arguments import MAX_INT64, require_path
 from embedkafka.runtime.failures import InvalidArgument
 
@@ -26,6 +27,13 @@ def add_reach_options(parser: argparse.ArgumentParser) -> None:
         type=path,
         metavar="FILE",
         help="settings of the Java client, such as security.protocol, as a properties file",
+    )
+
+
+def add_output_option(parser: argparse.ArgumentParser) -> None:
+    """How a table is printed."""
+    parser.add_argument(
+        "--output", "-o", choices=OUTPUTS, default=OUTPUTS[0], help="the form (default: table)"
     )
 
 

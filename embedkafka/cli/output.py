@@ -1,8 +1,13 @@
 """What commands print: lines, tables and complaints."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+JSON: Final = "json"
+OUTPUTS: Final = ("table", JSON)
 
 
 def print_lines(lines: Callable[[], Iterable[str]], *, to_the_end: bool = False) -> int:
@@ -21,8 +26,23 @@ def print_lines(lines: Callable[[], Iterable[str]], *, to_the_end: bool = False)
     return 0
 
 
-def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Rows with aligned columns."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, output: str
+) -> Iterator[str]:
+    """Rows with aligned columns, or one line of JSON with an object for each row."""
+    if output == JSON:
+        yield json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        yield from _aligned([columns, *([_cell(each) for each in row] for row in rows)])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

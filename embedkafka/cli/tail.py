@@ -3,14 +3,14 @@
 import argparse
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka.cli.options import add_reach_options, whole_number
 from embedkafka.cli.output import print_lines
 from embedkafka.cli.reach import reach_of
 from embedkafka.cluster.clients.decoding import Decode, reason_of, show_data
-from embedkafka.runtime.failures import EmbedKafkaError
+from embedkafka.runtime.failures import ConfigError, EmbedKafkaError
 from embedkafka.runtime.shown_values import find_text, show_value
 
 if TYPE_CHECKING:
@@ -28,12 +28,18 @@ def add(commands: "Subcommands") -> None:
         description="Prints partition and offset, key and value of each record, until Ctrl-C.",
     )
     parser.add_argument("topic", metavar="TOPIC", help="the topic to read")
-    parser.add_argument(
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
         "--from-start",
         "--from-beginning",
         action="store_true",
         help="begin with the first record, not the next one",
     )
+    start.add_argument("--offset", type=whole_number, metavar="N", help="begin with this offset")
+    parser.add_argument(
+        "--partition", type=whole_number, metavar="N", help="read only this partition"
+    )
+    parser.add_argument("--headers", action="store_true", help="print headers after the value")
     parser.add_argument(
         "--count", type=whole_number, metavar="N", help="end after this many records"
     )
@@ -53,29 +59,21 @@ def run(parsed: argparse.Namespace) -> int:
     return print_lines(
         lambda: _lines(
             reach_of(parsed).view(),
-            parsed.topic,
-            from_start=parsed.from_start,
-            count=parsed.count,
-            as_json=parsed.json,
-            decode=None if parsed.decode is None else load_decoder(parsed.decode),
+            parsed,
+            None if parsed.decode is None else load_decoder(parsed.decode),
         )
     )
 
 
-def _lines(
-    view: "ClientView",
-    topic: str,
-    *,
-    from_start: bool,
-    count: int | None,
-    as_json: bool,
-    decode: Decode | None = None,
-) -> Iterator[str]:
-    """A line for each record as it comes, until there were `count`; the group is never joined."""
+def _lines(view: "ClientView", parsed: argparse.Namespace, decode: Decode | None) -> Iterator[str]:
+    """A line for each record as it comes, until there were enough; the group is never joined."""
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
     from confluent_kafka import TopicPartition as Position
 
+    topic, only = parsed.topic, parsed.partition
     partitions = [each.partition for each in view.statuses(topic)]
+    if only is not None and only not in partitions:
+        raise ConfigError(f"topic {topic} has {len(partitions)} partitions, and none is {only}")
     consumer: Any = Consumer(
         {
             **view.client_config,
@@ -83,11 +81,13 @@ def _lines(
             "group.id": "embedkafka-tail",  # required by the client, never joined
             "enable.auto.commit": False,
             "allow.auto.create.topics": False,
+            "auto.offset.reset": "latest" if parsed.offset is None else "error",
         }
     )
-    start = OFFSET_BEGINNING if from_start else OFFSET_END
-    consumer.assign([Position(topic, number, start) for number in partitions])
-    left = count
+    start = OFFSET_BEGINNING if parsed.from_start else OFFSET_END
+    start = start if parsed.offset is None else parsed.offset
+    consumer.assign([Position(topic, n, start) for n in partitions if only in (None, n)])
+    left = parsed.count
     try:
         while left is None or left > 0:
             wanted = _BATCH if left is None else min(left, _BATCH)
@@ -95,14 +95,14 @@ def _lines(
                 if message.error():
                     raise EmbedKafkaError(f"cannot read topic {topic}: {message.error()}")
                 left = None if left is None else left - 1
-                yield _record_line(message, as_json=as_json, decode=decode)
+                yield _record_line(message, parsed, decode)
     finally:
         consumer.close()
 
 
-def _record_line(message: Any, *, as_json: bool, decode: Decode | None = None) -> str:
+def _record_line(message: Any, parsed: argparse.Namespace, decode: Decode | None) -> str:
     """A record in a line. Any: of confluent-kafka."""
-    if as_json:
+    if parsed.json:
         return json.dumps(
             {
                 "topic": message.topic(),
@@ -121,8 +121,13 @@ def _record_line(message: Any, *, as_json: bool, decode: Decode | None = None) -
             f"{message.partition()}:{message.offset()}",
             "-" if key is None else _shown(key),
             "(tombstone)" if value is None else _shown(value, decode),
+            *([_header_text(message.headers() or ())] if parsed.headers else []),
         ]
     )
+
+
+def _header_text(headers: Iterable[tuple[str, bytes | None]]) -> str:
+    return ",".join(f"{name}={'' if held is None else _shown(held)}" for name, held in headers)
 
 
 def _shown(data: bytes, decode: Decode | None = None) -> str:

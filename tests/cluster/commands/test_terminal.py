@@ -54,6 +54,68 @@ def test_options_may_be_spelled_as_other_tools_spell_them(
     assert capsys.readouterr().out == "0:0\t-\tone\n"
 
 
+def test_topics_are_created_described_and_deleted(
+    kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = ["--partitions", "2", "--config", "retention.ms=7"]
+    assert ask(kafka, "topics", "create", *shape, "made") == 0
+    assert ask(kafka, "topics", "describe", "made", "-o", "json") == 0
+    said, table = capsys.readouterr().out.splitlines()
+    assert said == "made is created"
+    second = {"partition": 1, "leader": 1, "replicas": [1], "isr": [1], "end": 0}
+    assert json.loads(table)[1] == second
+    assert ask(kafka, "topics", "create", "made") == 1
+    assert "already exists" in capsys.readouterr().err
+    assert ask(kafka, "topics", "create", "odd", "--config", "retention.ms=odd") == 1
+    assert "retention.ms" in capsys.readouterr().err
+    assert ask(kafka, "topics", "--output", "json") == 0
+    assert {"topic": "made", "partitions": 2, "replicas": 1} in json.loads(capsys.readouterr().out)
+    assert ask(kafka, "topics", "delete", "made") == 0
+    assert ask(kafka, "topics", "made") == 2
+    assert ask(kafka, "topics", "delete", "made", "--partitions", "2") == 2
+    assert "--partitions is for `topics create`" in capsys.readouterr().err
+
+
+def test_records_have_keys_headers_and_places(
+    kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.topic("placed", partitions=2)
+    options = ["--key", "k", "--header", "shop=7", "--header", "at=x", "--partition", "1"]
+    assert ask(kafka, "produce", "placed", "zero", "one", *options) == 0
+    first = topic.read()[0]
+    assert (first.key, first.headers) == (b"k", (("shop", b"7"), ("at", b"x")))
+    assert (first.partition, first.offset) == (1, 0)
+    capsys.readouterr()
+    place = ["--partition", "1", "--offset", "1", "--count", "1", "--headers"]
+    assert ask(kafka, "tail", "placed", *place) == 0
+    assert capsys.readouterr().out == "1:1\tk\tone\tshop=7,at=x\n"
+    assert ask(kafka, "tail", "placed", "--partition", "2") == 2
+    assert "topic placed has 2 partitions, and none is 2" in capsys.readouterr().err
+    assert ask(kafka, "tail", "placed", "--partition", "1", "--offset", "9", "--count", "1") == 1
+    assert "cannot read topic placed" in capsys.readouterr().err
+
+
+def test_what_tail_prints_can_be_written_again(
+    kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin, copy = kafka.topic("origin"), kafka.topic("copy")
+    origin.send("text", key=b"\xff", headers=[("h", None), ("h", "x")])
+    origin.send(None, key="gone")
+    assert ask(kafka, "tail", "origin", "--from-start", "--count", "2", "--json") == 0
+    printed = capsys.readouterr().out + '{"value": {"sku": 1}}\n{"key": "no value"}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(printed.encode())))
+    assert ask(kafka, "produce", "copy", "--json") == 2
+    assert "line 4 is not a record as `tail --json` prints it" in capsys.readouterr().err
+    first, second, third = copy.read()
+    assert (first.key, first.value, first.headers) == (
+        b"\xff",
+        b"text",
+        (("h", None), ("h", b"x")),
+    )
+    assert (second.key, second.value) == (b"gone", None)
+    assert third.json() == {"sku": 1}
+
+
 def test_all_of_stdin_is_written_although_no_one_reads_the_answers(kafka: EmbeddedKafka) -> None:
     written = kafka.topic("written")
     reader, writer = os.pipe()
@@ -110,6 +172,9 @@ def test_groups_are_listed_with_their_lag(
     ]
     assert ask(kafka, "groups", "readers") == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["prices-0", "1", "1", "shop"]
+    assert ask(kafka, "groups", "readers", "-o", "json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row == {"partition": "prices-0", "committed": 1, "lag": 1, "client": "shop"}
     consumer.close()
     assert ask(kafka, "groups", "writers") == 1
     assert "there is no group 'writers'" in capsys.readouterr().err
