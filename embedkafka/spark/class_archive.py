@@ -110,7 +110,7 @@ class ArchiveFolder:
             return None
 
     @contextmanager
-    def drafting(self) -> Iterator[Path | None]:
+    def drafting(self, progress: Progress) -> Iterator[Path | None]:
         """Where to write the archive; None if another process is writing it or the disk refuses."""
         with ExitStack() as held:
             try:
@@ -118,7 +118,14 @@ class ArchiveFolder:
                 lock = os.open(self.home / f"{self.key}.lock", os.O_RDWR | os.O_CREAT, 0o666)
                 held.callback(os.close, lock)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
+                yield None
+                return
+            except OSError as error:
+                progress(
+                    f"no archive of Spark's classes can be written: {error}. EMBEDKAFKA_CACHE may "
+                    "name another directory"
+                )
                 yield None
                 return
             draft = self.home / f"{self.key}.draft"
@@ -239,9 +246,11 @@ def session_archive(
     folder = ArchiveFolder(home=cache_home(environ) / "spark-archives", key=launch.key)
     used = folder.find(progress) if wish != NEW else None
     if used or os.pathsep in str(folder.home) or not _may_make(launch, folder, wish, environ):
+        if not used and wish == AUTO and (reason := _why_not(launch, environ)):
+            progress(f"Spark starts without an archive of its classes: {reason}")
         yield SessionArchive(folder, used=used, progress=progress)
         return
-    with folder.drafting() as draft:
+    with folder.drafting(progress) as draft:
         yield SessionArchive(folder, draft=draft, progress=progress)
 
 
@@ -283,6 +292,21 @@ def _may_make(launch: Launch, folder: ArchiveFolder, wish: str, environ: Mapping
     if wish != AUTO:
         return wish == NEW
     return not environ.get("CI") and launch.is_lasting and folder.find_refusal() is None
+
+
+def _why_not(launch: Launch, environ: Mapping[str, str]) -> str | None:
+    """Why there will be none by default, and what to do about it."""
+    if environ.get("CI"):
+        return (
+            f"CI is set. To save seconds, keep {cache_home(environ)} between runs, and write one "
+            "with `embedkafka spark-jars --archive`"
+        )
+    if not launch.is_lasting:
+        return (
+            f"its class path is below {tempfile.gettempdir()}. {ENVIRONMENT_VARIABLE}={NEW} writes "
+            "one all the same"
+        )
+    return None
 
 
 def _find_reason(log_file: Path) -> str | None:

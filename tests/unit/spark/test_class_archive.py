@@ -231,11 +231,26 @@ def test_no_means_no(launch: Launch, make: Any, opened: Any) -> None:
 
 
 def test_a_class_path_that_will_not_come_back_gets_no_archive(
-    launch: Launch, opened: Any, another_temporary_folder: Path
+    launch: Launch, opened: Any, another_temporary_folder: Path, said: list[str]
 ) -> None:
     passing = replace(launch, class_path=(another_temporary_folder / "pytest-1" / "job.jar",))
     with opened(passing) as archive:
         assert archive.java_options == ""
+    (line,) = said
+    assert str(another_temporary_folder) in line
+    assert "EMBEDKAFKA_SPARK_ARCHIVE=new writes one all the same" in line
+
+
+def test_ci_hears_once_how_to_have_an_archive(
+    launch: Launch, make: Any, opened: Any, said: list[str]
+) -> None:
+    with opened(launch, CI="true"):
+        (line,) = said
+    assert "`embedkafka spark-jars --archive`" in line
+    make(launch)
+    said.clear()
+    with opened(launch, CI="true"):
+        assert said == []
 
 
 def test_only_the_archives_used_last_are_kept(launch: Launch, make: Any, archives: Path) -> None:
@@ -246,12 +261,13 @@ def test_only_the_archives_used_last_are_kept(launch: Launch, make: Any, archive
 
 
 def test_a_cache_that_cannot_be_written_costs_only_the_archive(
-    launch: Launch, opened: Any, archives: Path
+    launch: Launch, opened: Any, archives: Path, said: list[str]
 ) -> None:
     archives.parent.mkdir()
     archives.write_text("a file")
     with opened(launch) as archive:
         assert archive.java_options == ""
+    assert "EMBEDKAFKA_CACHE may name another directory" in said[0]
 
 
 def test_the_reason_of_a_java_that_ignores_its_archive_is_shown(
