@@ -91,6 +91,8 @@ class RunPage:
                 if report.failed
                 else [],
             }
+            if report.failed and self._config.pluginmanager.hasplugin("html"):
+                _add_link(report, self._href(report.nodeid))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -191,13 +193,14 @@ class RunPage:
                 text = f"{query.name or 'query'} batch {batch['batchId']}, {rows}"
                 recorder.span("batch", text, start, start + took, status="batch")
 
-    def _href(self) -> str:
-        """The way from pytest-html's page to this one."""
+    def _href(self, test: str | None = None) -> str:
+        """The way from pytest-html's page to this one, or to a test on it."""
         from urllib.parse import quote  # Python 3.13 does not load it for pytest
 
         other = self._config.getoption("htmlpath", None)
         start = Path(other).absolute().parent if other else self.path.absolute().parent
-        return quote(os.path.relpath(self.path.absolute(), start).replace(os.sep, "/"))
+        place = "" if test is None else f"#test={quote(test)}"
+        return quote(os.path.relpath(self.path.absolute(), start).replace(os.sep, "/")) + place
 
     def _labelled(self, label: str) -> str:
         return label if self._worker is None else f"{label} of {self._worker}"
@@ -238,6 +241,13 @@ def _as_test(report: pytest.TestReport, used: dict[str, Any], earlier: Any) -> A
         test["message"] = (where + said)[:_MOST_TEXT]
         test["sections"] = [[name, text[-_MOST_TEXT:]] for name, text in texts]
     return test
+
+
+def _add_link(report: pytest.TestReport, url: str) -> None:
+    """Links the test's place on the page, in the form that pytest-html has for it."""
+    link = {"name": "Kafka report", "format_type": "url", "content": url}
+    extras = [*getattr(report, "extras", []), {**link, "mime_type": None, "extension": None}]
+    vars(report)["extras"] = extras
 
 
 def _add_span(recorder: "Recorder", report: pytest.TestReport) -> None:

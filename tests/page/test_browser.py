@@ -112,3 +112,11 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
     assert len(backgrounds) == 2
     browser.press("t")
     assert browser.run("document.documentElement.dataset.theme") == "light"
+    many = [{**failed, "id": f"test_orders[{number}]"} for number in range(9)]
+    file.write_text(static_page({**run, "tests": many}))
+    browser.open("about:blank")
+    browser.open(f"{file.as_uri()}#test=test_orders%5B8%5D")
+    browser.wait_for("document.querySelectorAll('.failure').length == 9")
+    browser.wait_for("scrollY > 0")
+    top = "document.getElementById('failed-9').getBoundingClientRect().top"
+    assert browser.run(f"{top} < innerHeight"), "a link to a test opens the page there"

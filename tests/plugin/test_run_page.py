@@ -1,5 +1,6 @@
 """`--kafka-report`: a page of the run, linked from where people look."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -145,11 +146,22 @@ def test_pytest_html_links_the_page(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTEST_ADDOPTS")  # loads pytest-html
-    pytester.makepyfile("def test_right(kafka): kafka.topic('orders').send('x')")
+    pytester.makepyfile(
+        """
+        def test_right(kafka): kafka.topic('orders').send('x')
+        def test_wrong(kafka): assert False
+        """
+    )
     result = pytester.runpytest_subprocess(
         "--kafka-brokers=1", "--kafka-report=kafka/the report.html", "--html=out/index.html"
     )
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=1, failed=1)
     overview = pytester.path / "out" / "index.html"
     (link,) = re.findall(r'<a href="([^"]*)">Kafka report</a>', overview.read_text())
-    assert data_of(overview.parent / unquote(link))["title"] == "1 test with Kafka, 0 failed"
+    assert data_of(overview.parent / unquote(link))["title"] == "2 tests with Kafka, 1 failed"
+    (place,) = re.findall(
+        r'href="([^"#]*#test=[^"]*)"', html.unescape(overview.read_text()).replace("\\", "")
+    )
+    page, _, test = place.partition("#test=")
+    assert page == link
+    assert unquote(test) == "test_pytest_html_links_the_page.py::test_wrong"

@@ -428,3 +428,4 @@ theme(kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "li
 if (TABS.includes(wanted.get("view"))) view.tab = wanted.get("view");
 view.named = wanted.get("topic");
 if (given.live) follow(); else render();
+if (given.tests) $(`failed-${failed().findIndex((test) => test.id === wanted.get("test")) + 1}`)?.scrollIntoView();
