@@ -54,8 +54,9 @@ def kafka(request: pytest.FixtureRequest, _kafka_clusters: Clusters) -> "Iterato
     network and clock.
     """
     live = request.config.stash[LIVE]
-    cluster, isolation = _kafka_clusters.require(getattr(request, "param", None))
-    with live.showing(cluster, SESSION_LABEL):
+    shape = getattr(request, "param", None)
+    cluster, isolation = _kafka_clusters.require(shape)
+    with live.showing(cluster, SESSION_LABEL if shape is None else f"{SESSION_LABEL}({shape})"):
         live.guard.watch(cluster, isolation)
         warn_of_loopback(live, cluster)
         yield cluster

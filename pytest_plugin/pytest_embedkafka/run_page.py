@@ -52,7 +52,7 @@ class RunPage:
         if isinstance(cluster, EmbeddedKafka):  # others are out of reach
             from embedkafka.page.recorder import Recorder
 
-            if label not in (SESSION_LABEL, SHARED_LABEL):
+            if label.partition("(")[0] not in (SESSION_LABEL, SHARED_LABEL):
                 label = f"{label} of {self._running.rpartition('::')[2]}"
             recorder = self._recorders[id(cluster)] = Recorder(cluster, label)
             recorder.start()

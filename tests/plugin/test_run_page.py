@@ -58,6 +58,31 @@ def test_a_run_writes_one_page_and_says_where(
     assert "  - no leader: alone-0 (" in said
 
 
+def test_each_cluster_is_named_by_what_asked_for_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def other(kafka_cluster_factory):
+            return kafka_cluster_factory(seed=7)
+
+        def test_plain(kafka, other): pass
+
+        @pytest.mark.kafka(brokers=2, racks=["a", "b"])
+        def test_shaped(kafka): pass
+        """
+    )
+    result = pytester.runpytest_subprocess("--kafka-brokers=1", "--kafka-report=report.html")
+    result.assert_outcomes(passed=2)
+    data = data_of(pytester.path / "report.html")
+    shaped, factory = "kafka(brokers=2, racks=['a', 'b'])", "kafka_cluster_factory(seed=7)"
+    assert {cluster["label"] for cluster in data["clusters"]} == {
+        *("kafka", shaped, f"{factory} of test_plain"),
+    }
+    assert data["tests"][1]["clusters"] == [shaped]
+
+
 def test_a_test_whose_teardown_fails_has_failed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
