@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from embedkafka.spark.delivery.result import FAULTS, AuditedRecord, Delivery
+from embedkafka.spark.delivery.result import FAULTS, AuditedRecord, Delivery, Kind
 
 _WIDEST: Final = 60
 
@@ -11,7 +11,7 @@ _WIDEST: Final = 60
 def as_text(delivery: Delivery) -> str:
     parts = [verdict(delivery), _counts(delivery)]
     if not delivery.ok:
-        parts += [_partitions(delivery), _examples(delivery)]
+        parts += [_partitions(delivery), _wrong_keys(delivery), _examples(delivery)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -75,6 +75,27 @@ def _examples(delivery: Delivery) -> str:
     if not rows:
         return ""
     return "examples\n" + _aligned([("kind", "key", "source", "sink"), *rows])
+
+
+def _wrong_keys(delivery: Delivery) -> str:
+    """Values that examples show lost under one key, and unexpected under another."""
+    arrived = {
+        each.sink.value: each.key
+        for each in delivery.examples
+        if each.kind is Kind.UNEXPECTED and each.sink is not None
+    }
+    lines = [
+        f"  {_cut(value)}: {each.key} in the source, {arrived[value]} in the sink"
+        for each in delivery.examples
+        if each.kind is Kind.LOST
+        and each.source is not None
+        and (value := each.source.value) in arrived
+        and value is not None
+        and not value.endswith("…")  # the rest may differ
+    ]
+    if not lines:
+        return ""
+    return "\n".join(["wrong keys: these values are equal, under other keys", *lines])
 
 
 def _place(record: AuditedRecord | None) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 from embedkafka.runtime.values import replace
 from embedkafka.spark.delivery.result import (
     FAULTS,
+    AuditedRecord,
+    Example,
     Kind,
 )
 from tests.presence import present
@@ -44,6 +46,20 @@ def test_the_table_has_faults_partitions_and_examples() -> None:
     assert "source  orders-0" not in table.partition("examples")[0], "nothing is wrong there"
     assert re.search(r'altered +<b>7</b> +orders-0 @ 3  {"a": "<&>"} +priced-2 @ 77  null', table)
     assert re.search(r"lost +\(no key\) +orders  x{59}… +-$", table)
+
+
+def test_equal_values_under_other_keys_are_named() -> None:
+    def half(kind: Kind, key: str, value: str | None) -> Example:
+        record = AuditedRecord(topic="orders", partition=0, offset=1, value=value)
+        side = "source" if kind is Kind.LOST else "sink"
+        return Example(kind=kind, key=key, **{side: record})
+
+    examples = [half(Kind.LOST, "7", value) for value in ("tea", "cup", "cut…", None)]
+    examples += [half(Kind.UNEXPECTED, "8", value) for value in ("tea", "cut…", None)]
+    said = replace(BAD, unexpected=3, examples=tuple(examples)).table()
+    title = "wrong keys: these values are equal, under other keys"
+    assert f"\n\n{title}\n  tea: 7 in the source, 8 in the sink\n\nexamples" in said
+    assert "wrong keys" not in BAD.table()
 
 
 def test_every_fault_is_a_count_of_the_result() -> None:
