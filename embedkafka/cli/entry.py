@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn, TextIO
 from embedkafka.cli import (
     audit,
     broker,
+    completion,
     doctor,
     dump_log,
     groups,
@@ -43,7 +44,7 @@ from embedkafka.runtime.failures import (
 _COMMANDS: Final = (
     *(serve, up, broker),
     *(topics, groups, tail, produce, ui, doctor),
-    *(dump_log, spark_jars, spark_jvm, audit),
+    *(dump_log, spark_jars, spark_jvm, audit, completion),
 )
 _WITH_ARGUMENTS: Final = ("serve", "up", "broker")
 """The commands whose options stand for arguments of `EmbeddedKafka` and the like."""

@@ -225,6 +225,28 @@ def test_a_doctor_says_what_is_here_and_what_to_do(
     assert "FAIL  cluster: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["ta"], {"tail"}),
+        (["tail", "--off"], {"--offset"}),
+        (["serve", "x", "--kafka-"], {"--kafka-defaults"}),
+        (["tail", "ord"], set()),
+    ],
+)
+def test_a_shell_completes_commands_and_options(
+    words: list[str], completed: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert cli.main(["completion", "zsh"]) == 0
+    assert capsys.readouterr().out.endswith(script)
+    asked = f"COMP_WORDS=(embedkafka {' '.join(words)}); COMP_CWORD={len(words)}; _embedkafka"
+    shell = ["bash", "-c", f'{script}\n{asked}\necho "${{COMPREPLY[@]}}"']
+    said = subprocess.run(shell, check=True, capture_output=True, text=True)
+    assert set(said.stdout.split()) == completed
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--version"])
