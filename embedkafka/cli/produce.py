@@ -6,13 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from embedkafka.cli.options import add_reach_options, setting, whole_number
 from embedkafka.cli.output import print_lines
 from embedkafka.cli.reach import Reach, reach_of
 from embedkafka.cluster.clients.decoding import show_data
 from embedkafka.runtime.failures import ConfigError
+from embedkafka.runtime.values import NamedTuple
 
 if TYPE_CHECKING:
     from embedkafka.cli.options import Subcommands
