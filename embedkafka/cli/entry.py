@@ -92,7 +92,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     at = arguments.index("--") if "--" in arguments else len(arguments)
     own, rest = arguments[:at], arguments[at + 1 :]
     if own[:1] not in (["up"], ["produce"], ["topics"]):
-        return parser.parse_args(arguments)
+        parsed, further = parser.parse_known_args(arguments)
+        if further:
+            hint = "; only `up` takes a command" if rest else ""
+            parser.error(f"unrecognized arguments: {' '.join(further)}{hint}")
+        return parsed
     parsed, further = parser.parse_known_args(own)
     if "values" in parsed and not any(value.startswith("-") for value in further):
         parsed.values += [*further, *rest]

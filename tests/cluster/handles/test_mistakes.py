@@ -767,7 +767,7 @@ def test_these_errors_are_value_errors_too() -> None:
 
 
 COMMANDS: list[tuple[list[str], str]] = [
-    ([], "the following arguments are required: COMMAND"),
+    ([], "print the records of a topic as they come"),
     (["serv"], "invalid choice: 'serv'"),
     (["serve", "--brokers", "0"], "brokers must be a whole number from 1 to 1000, got 0"),
     (["serve", "--brokers", "three"], "--brokers: invalid int value: 'three'"),

@@ -268,7 +268,7 @@ def test_a_broken_cluster_does_not_hide_how_the_command_failed(
         ([], "print the records of a topic as they come"),
         (["up"], "needs a command"),
         (["up", "--"], "needs a command"),
-        (["serve", "--", "true"], "unrecognized arguments"),
+        (["serve", "--", "true"], "only `up` takes a command"),
         (["serve", "--brokers", "many"], "invalid int"),
         (["serve", "--config", "no-equals-sign"], "KEY=VALUE"),
         (["serve", "--topic", "a:b"], "PARTITIONS"),

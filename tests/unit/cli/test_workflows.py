@@ -24,4 +24,4 @@ def test_there_are_commands_to_check() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_in_a_workflow_is_understood(command: str) -> None:
     parsed = parse(shlex.split(command))
-    assert parsed.run is (up.run if parsed.command else spark_jars.run)
+    assert parsed.run is (up.run if command.startswith("up ") else spark_jars.run)
