@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def kafka_settings(pytestconfig: pytest.Config) -> Mapping[str, Any]:
     """Arguments of `EmbeddedKafka` for `kafka`, from the options; a `conftest.py` may override it.
 
-    A mark wins over it. It does nothing if the run uses an external cluster.
+    A mark wins over it. An external cluster, or one that workers share, does not heed it.
     """
     return embedded_settings(read_options(pytestconfig))
 
