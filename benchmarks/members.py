@@ -16,18 +16,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from benchmarks.clients import check_deadline
-from embedkafka.protocol.codec import decode, encode
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.headers import decode_response_header, encode_request_header
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.codec import decode, encode
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.headers import decode_response_header, encode_request_header
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages.groups import (
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from embedkafka.protocol.messages.registry import response_type
+from embedkafka.wire.protocol.messages.registry import response_type
 
 HEARTBEAT_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = 0.1

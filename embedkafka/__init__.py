@@ -14,6 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from embedkafka.broker.controller.event_log import ControllerEvent as ControllerEvent
+    from embedkafka.broker.controller.state_change_log import StateChange as StateChange
     from embedkafka.cluster.access.acls import Acls as Acls
     from embedkafka.cluster.access.logins import Logins as Logins
     from embedkafka.cluster.access.security import Security as Security
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from embedkafka.cluster.request_log import SeenRequest as SeenRequest
     from embedkafka.cluster.restoring.snapshot import Snapshot as Snapshot
     from embedkafka.cluster.test_case import EmbeddedKafkaTestCase as EmbeddedKafkaTestCase
-    from embedkafka.controller.event_log import ControllerEvent as ControllerEvent
-    from embedkafka.controller.state_change_log import StateChange as StateChange
     from embedkafka.faults.disk import Disk as Disk
     from embedkafka.faults.injection import Faults as Faults
     from embedkafka.faults.injection import RequestFilter as RequestFilter
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from embedkafka.faults.plans import FaultStep as FaultStep
     from embedkafka.faults.request_faults import Fault as Fault
     from embedkafka.page.server import PageServer as PageServer
-    from embedkafka.protocol.api_keys import ApiKey as ApiKey
-    from embedkafka.protocol.errors import ErrorCode as ErrorCode
     from embedkafka.runtime.clock import Frozen as Frozen
     from embedkafka.runtime.clock import SystemClock as SystemClock
     from embedkafka.runtime.failures import AwaitTimeout as AwaitTimeout
@@ -74,12 +72,14 @@ if TYPE_CHECKING:
     from embedkafka.security.acl.authorizer import Refusal as Refusal
     from embedkafka.security.acl.operations import AclOperation as AclOperation
     from embedkafka.security.acl.operations import ResourceType as ResourceType
+    from embedkafka.wire.protocol.api_keys import ApiKey as ApiKey
+    from embedkafka.wire.protocol.errors import ErrorCode as ErrorCode
 
 _HOMES = {
     "Acl": "security.acl.acls",
     "AclOperation": "security.acl.operations",
     "Acls": "cluster.access.acls",
-    "ApiKey": "protocol.api_keys",
+    "ApiKey": "wire.protocol.api_keys",
     "AwaitTimeout": "runtime.failures",
     "BackgroundFailure": "runtime.failures",
     "BrokerHandle": "cluster.handles.brokers",
@@ -90,13 +90,13 @@ _HOMES = {
     "ClusterConfig": "cluster.config",
     "ConfigError": "runtime.failures",
     "ConfigWarning": "runtime.failures",
-    "ControllerEvent": "controller.event_log",
+    "ControllerEvent": "broker.controller.event_log",
     "DirectoryInUse": "runtime.failures",
     "Disk": "faults.disk",
     "EmbedKafkaError": "runtime.failures",
     "EmbeddedKafka": "cluster.embedded",
     "EmbeddedKafkaTestCase": "cluster.test_case",
-    "ErrorCode": "protocol.errors",
+    "ErrorCode": "wire.protocol.errors",
     "Fault": "faults.request_faults",
     "FaultPlan": "faults.plans",
     "FaultStep": "faults.plans",
@@ -129,7 +129,7 @@ _HOMES = {
     "Security": "cluster.access.security",
     "SeenRequest": "cluster.request_log",
     "Snapshot": "cluster.restoring.snapshot",
-    "StateChange": "controller.state_change_log",
+    "StateChange": "broker.controller.state_change_log",
     "SystemClock": "runtime.clock",
     "Topic": "cluster.handles.topic",
     "TopicPartition": "runtime.ids",

@@ -33,7 +33,7 @@ def read_pairs(
 
 def _is_known(name: str, file: Path) -> bool:
     """Whether it is a broker setting. Like Kafka, warns of others: plug-ins read the same file."""
-    from embedkafka.server.config.broker import is_known_setting
+    from embedkafka.broker.settings.broker import is_known_setting
 
     if is_known_setting(name):
         return True

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from embedkafka.broker.settings.definition import format_value
 from embedkafka.cluster.config import TopicShape, TopicSpec
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError
-from embedkafka.server.config.definition import format_value
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from embedkafka.net.client import BrokerClient
-    from embedkafka.protocol.messages.topics import CreateTopicsRequest
+    from embedkafka.wire.net.client import BrokerClient
+    from embedkafka.wire.protocol.messages.topics import CreateTopicsRequest
 
 _CREATE_TOPICS, _DELETE_TOPICS, _CREATE_PARTITIONS = 7, 6, 3
 _TIMEOUT_MS = 30_000
@@ -41,7 +41,7 @@ class Admin:
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Creates all of `topics`; raises the first refusal."""
-        from embedkafka.protocol.messages.topics import CreateTopicsRequest  # on first use
+        from embedkafka.wire.protocol.messages.topics import CreateTopicsRequest  # on first use
 
         request = CreateTopicsRequest(
             topics=[_topic(name, spec) for name, spec in topics.items()], timeout_ms=_TIMEOUT_MS
@@ -57,7 +57,7 @@ class Admin:
 
     def create_partitions(self, topic: str, count: int) -> None:
         """Grows `topic` to `count` partitions."""
-        from embedkafka.protocol.messages.topics import CreatePartitionsRequest  # on first use
+        from embedkafka.wire.protocol.messages.topics import CreatePartitionsRequest  # on first use
 
         wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
         request = CreatePartitionsRequest(
@@ -69,7 +69,7 @@ class Admin:
 
     def delete_topic(self, name: str, *, timeout_ms: int) -> bool:
         """Deletes a topic; returns whether that was over in time. Raises a refusal."""
-        from embedkafka.protocol.messages.topics import DeleteTopicsRequest  # on first use
+        from embedkafka.wire.protocol.messages.topics import DeleteTopicsRequest  # on first use
 
         wanted = DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID)
         request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms)
@@ -99,7 +99,7 @@ class Admin:
 
 
 def _topic(name: str, spec: TopicSpec) -> "CreateTopicsRequest.Topic":
-    from embedkafka.protocol.messages.topics import CreateTopicsRequest  # on first use
+    from embedkafka.wire.protocol.messages.topics import CreateTopicsRequest  # on first use
 
     return CreateTopicsRequest.Topic(
         name=name,

@@ -14,6 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from embedkafka.broker.assembly import Assembly
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.identity import BrokerSpec
+from embedkafka.broker.metadata_cache import MetadataSnapshot
+from embedkafka.broker.settings.broker import BrokerConfig, parse_broker_settings
+from embedkafka.broker.settings.listeners import Placement
+from embedkafka.broker.settings.part_configs import zookeeper_connect_timeout_ms
 from embedkafka.cluster.config import (
     REMOTE_DEFAULTS,
     TEST_DEFAULTS,
@@ -36,13 +43,6 @@ from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.temporary import TemporaryDirectory
-from embedkafka.server.assembly import Assembly
-from embedkafka.server.broker import Broker
-from embedkafka.server.config.broker import BrokerConfig, parse_broker_settings
-from embedkafka.server.config.listeners import Placement
-from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
-from embedkafka.server.identity import BrokerSpec
-from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.store import WatchEvent, ZkError

@@ -13,6 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from embedkafka.broker.assembly import Assembly, Handle
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.controller.event_log import ControllerEventLog
+from embedkafka.broker.controller.state_change_log import StateChangeLog
+from embedkafka.broker.coordinator.groups.consumer.live_members import LiveMembers
+from embedkafka.broker.identity import BrokerSpec
+from embedkafka.broker.log.files.record_ages import RecordAges
+from embedkafka.broker.metadata_cache import MetadataCache
+from embedkafka.broker.replica.manager import ReplicaManager
+from embedkafka.broker.settings.broker import BrokerConfig
+from embedkafka.broker.settings.part_configs import zookeeper_connect_timeout_ms
+from embedkafka.broker.topics.auto_creation import AutoCreation
 from embedkafka.cluster.broker_warnings import BrokerWarnings
 from embedkafka.cluster.clients.decoding import Decoders
 from embedkafka.cluster.clients.groupless_reads import refuse_readers
@@ -22,8 +34,6 @@ from embedkafka.cluster.lifecycle.ensemble import Ensemble, MemoryEnsemble, Real
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, Incarnation
 from embedkafka.cluster.request_log import OWN_CLIENTS, RequestLog
 from embedkafka.cluster.waiting import PATIENCE_S, Waiting
-from embedkafka.controller.event_log import ControllerEventLog
-from embedkafka.controller.state_change_log import StateChangeLog
 from embedkafka.faults.disk import Disk, DiskFiles
 from embedkafka.faults.injection import Faults
 from embedkafka.faults.network import Network
@@ -31,9 +41,6 @@ from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.plans import Choose
 from embedkafka.faults.request_faults import RequestFaults
 from embedkafka.faults.session_link import Cut, Session, SessionLink
-from embedkafka.group.consumer.live_members import LiveMembers
-from embedkafka.log.files.record_ages import RecordAges
-from embedkafka.replica.manager import ReplicaManager
 from embedkafka.runtime.arguments import require_int
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ClusterClosed, EmbedKafkaError, Failures, InvalidArgument
@@ -43,18 +50,11 @@ from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.threads import PATIENCE_S as BUSY_S
 from embedkafka.runtime.threads import end_thread, start_thread
 from embedkafka.runtime.values import replace
-from embedkafka.server.assembly import Assembly, Handle
-from embedkafka.server.broker import Broker
-from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.part_configs import zookeeper_connect_timeout_ms
-from embedkafka.server.identity import BrokerSpec
-from embedkafka.server.metadata_cache import MetadataCache
-from embedkafka.server.topics.auto_creation import AutoCreation
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 
 if TYPE_CHECKING:
-    from embedkafka.server.meter import Meter
+    from embedkafka.broker.meter import Meter
 
 
 class OpenPage(Protocol):
@@ -342,7 +342,7 @@ class Brokers:
 
     def meters(self) -> "Mapping[BrokerId, Meter]":
         """Each broker's meter, which outlives it; the first call switches them on."""
-        from embedkafka.server.meter import Meter  # most clusters need none
+        from embedkafka.broker.meter import Meter  # most clusters need none
 
         self.controller_event_log.start()
         for handle in self.all():

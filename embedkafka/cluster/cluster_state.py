@@ -10,15 +10,15 @@ Not here: waiting for a state (`waiting`).
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from embedkafka.broker.metadata_cache import MetadataSnapshot
+from embedkafka.broker.replica.strays import find_strays
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.cluster.waiting import Probe
 from embedkafka.faults.network import Network
-from embedkafka.replica.strays import find_strays
 from embedkafka.runtime.arguments import require_int, require_text
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.metadata_cache import MetadataSnapshot
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import WatchEvent
 

@@ -9,6 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from embedkafka.broker.settings.broker import (
+    holds_here,
+    idle_settings,
+    items_left_out,
+    parse_broker_settings,
+)
+from embedkafka.broker.settings.definition import ConfigValue, format_value
+from embedkafka.broker.settings.listeners import AS_SET, MAX_PORT, Placement, plan_listeners
+from embedkafka.broker.settings.topic import parse_topic_settings
 from embedkafka.runtime.addresses import is_wildcard
 from embedkafka.runtime.arguments import (
     MAX_INT16,
@@ -26,15 +35,6 @@ from embedkafka.runtime.failures import ConfigError, ConfigWarning, InvalidArgum
 from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.topic_names import name_fault
 from embedkafka.runtime.values import NamedTuple, dataclass, field
-from embedkafka.server.config.broker import (
-    holds_here,
-    idle_settings,
-    items_left_out,
-    parse_broker_settings,
-)
-from embedkafka.server.config.definition import ConfigValue, format_value
-from embedkafka.server.config.listeners import AS_SET, MAX_PORT, Placement, plan_listeners
-from embedkafka.server.config.topic import parse_topic_settings
 
 if TYPE_CHECKING:
     from embedkafka.cluster.access.security import Security

@@ -49,6 +49,8 @@ from embedkafka.runtime.problems import Problems
 from embedkafka.runtime.threads import run_whole
 
 if TYPE_CHECKING:
+    from embedkafka.broker.controller.event_log import ControllerEvent
+    from embedkafka.broker.controller.state_change_log import StateChange
     from embedkafka.cluster.access.acls import Acls
     from embedkafka.cluster.access.logins import Logins
     from embedkafka.cluster.access.security import PreparedSecurity, Security
@@ -59,12 +61,10 @@ if TYPE_CHECKING:
     from embedkafka.cluster.reports.waits import WaitingRequest
     from embedkafka.cluster.restoring.isolation import Isolation
     from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
-    from embedkafka.controller.event_log import ControllerEvent
-    from embedkafka.controller.state_change_log import StateChange
     from embedkafka.faults.injection import Faults
     from embedkafka.faults.plans import Choose
-    from embedkafka.net.socket_server import Connection
     from embedkafka.page.server import PageServer
+    from embedkafka.wire.net.socket_server import Connection
 
 
 class EmbeddedKafka(Cluster):
@@ -544,7 +544,7 @@ class EmbeddedKafka(Cluster):
             InvalidArgument: there is no such kind of event.
             ClusterClosed: the cluster is not running.
         """
-        from embedkafka.controller.controller_state import KINDS  # on first use
+        from embedkafka.broker.controller.controller_state import KINDS  # on first use
 
         if kind is not None:
             require_known("kind of event", kind, KINDS)

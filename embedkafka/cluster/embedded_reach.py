@@ -22,14 +22,14 @@ from embedkafka.runtime.files import SystemFiles
 if TYPE_CHECKING:
     from random import Random
 
+    from embedkafka.broker.broker import Broker
     from embedkafka.cluster.access.security import PreparedSecurity
     from embedkafka.cluster.admin import Admin
     from embedkafka.cluster.clients.clients import Clients
     from embedkafka.cluster.on_demand import BrokersOnDemand
     from embedkafka.cluster.owned.brokers import OwnedBroker
-    from embedkafka.net.client import BrokerClient
-    from embedkafka.server.broker import Broker
     from embedkafka.spark.client_settings import ClientSettings
+    from embedkafka.wire.net.client import BrokerClient
 
 
 class EmbeddedReach:

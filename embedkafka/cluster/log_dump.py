@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from embedkafka.log.dump import Finding, Meaning, dump
-from embedkafka.protocol.codec import decode_versioned, leading_version
-from embedkafka.protocol.errors import ProtocolError
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages.internal import (
+from embedkafka.broker.coordinator.transactions.states import STATES_BY_NUMBER
+from embedkafka.broker.log.dump import Finding, Meaning, dump
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.shown_values import find_text, show_hex
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from embedkafka.wire.protocol.codec import decode_versioned, leading_version
+from embedkafka.wire.protocol.errors import ProtocolError
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages.internal import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -38,12 +42,8 @@ from embedkafka.protocol.messages.internal import (
     TransactionLogKey,
     TransactionLogValue,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.records.record import Record
-from embedkafka.runtime.files import SystemFiles
-from embedkafka.runtime.shown_values import find_text, show_hex
-from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from embedkafka.txn.states import STATES_BY_NUMBER
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.records.record import Record
 
 #: The types of a record's key and value, by topic and version of the key.
 _INTERNAL_TOPICS: Final[Mapping[str, Mapping[int, tuple[type[object], type[object]]]]] = {

@@ -8,18 +8,18 @@ Owner: none; it asks the brokers and waits for them.
 
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.broker.broker import Broker
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.reports.description import find_views
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import (
+from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
+from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
 )
-from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
-from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
-from embedkafka.server.broker import Broker
 
 if TYPE_CHECKING:
     from embedkafka.cluster.reports.followers import FollowerStatus

@@ -16,30 +16,30 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from embedkafka.faults.contents import (
-    Contents,
+from embedkafka.broker.assembly import Handle
+from embedkafka.faults.named_entities import (
     FindTopic,
+    NamedEntities,
     contents_of,
     errors_in,
     placed_errors,
 )
-from embedkafka.net.request_channel import Outline, Request
-from embedkafka.protocol import codec
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ProtocolError
-from embedkafka.protocol.headers import (
-    RequestHeader,
-    UnsupportedApi,
-    decode_request_header,
-    decode_response_header,
-)
-from embedkafka.protocol.messages.registry import request_type, response_type
 from embedkafka.runtime.arguments import require_known
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import NamedTuple
-from embedkafka.server.assembly import Handle
+from embedkafka.wire.net.request_channel import Outline, Request
+from embedkafka.wire.protocol import codec
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ProtocolError
+from embedkafka.wire.protocol.headers import (
+    RequestHeader,
+    UnsupportedApi,
+    decode_request_header,
+    decode_response_header,
+)
+from embedkafka.wire.protocol.messages.registry import request_type, response_type
 
 _REMEMBERED: Final = 10_000
 _MAX_BYTES: Final = 16 * 1024 * 1024
@@ -196,7 +196,7 @@ class SeenRequest:
         return looks or client.startswith(_OF_BROKERS)
 
     @property
-    def _contents(self) -> Contents:
+    def _contents(self) -> NamedEntities:
         return contents_of(self.request, self._entry.find_topic)
 
     def __reduce__(self) -> tuple[Any, ...]:

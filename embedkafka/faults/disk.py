@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from embedkafka.records.batch import read_batches
 from embedkafka.runtime.arguments import require_int, require_number, require_text
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.clock import REAL_TIME
@@ -22,6 +21,7 @@ from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.files import LOCK_FILE, DirectoryLock, File, Files
 from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.values import NamedTuple
+from embedkafka.wire.records.batch import read_batches
 
 _LOG_SUFFIX: Final = ".log"
 

@@ -7,8 +7,8 @@ that met its fault before `hang_up` and is held after it loses its connection to
 
 from typing import Final
 
-from embedkafka.net.request_channel import Request
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
+from embedkafka.wire.net.request_channel import Request
 
 _REASON: Final = "a fault held it up when its test ended"
 

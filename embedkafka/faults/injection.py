@@ -20,8 +20,6 @@ from embedkafka.faults.request_faults import (
     can_fail,
     can_throttle,
 )
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.arguments import (
     require_int,
     require_known,
@@ -31,6 +29,8 @@ from embedkafka.runtime.arguments import (
 )
 from embedkafka.runtime.failures import InvalidArgument
 from embedkafka.runtime.ids import BrokerId
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
 
 _MAX_INT: Final = 2**31 - 1
 

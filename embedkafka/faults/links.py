@@ -17,15 +17,15 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from embedkafka.faults.diverted import diverted, size_of
 from embedkafka.faults.held import HeldRequests
-from embedkafka.net.request_channel import Request
-from embedkafka.protocol.wire_types import Part
+from embedkafka.faults.redirected_reply import diverted, size_of
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
 from embedkafka.runtime.values import dataclass
+from embedkafka.wire.net.request_channel import Request
+from embedkafka.wire.protocol.wire_types import Part
 
 Handle = Callable[[Request], None]
 

@@ -6,9 +6,9 @@ none is refused: a fault that never hits and an empty list of requests would mak
 
 from typing import Final, TypeVar
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.arguments import require_known, require_text
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
 
 T = TypeVar("T", ApiKey, ErrorCode)
 

@@ -14,15 +14,15 @@ Not here: who keeps ZooKeeper (`session_link`).
 import errno
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from embedkafka.broker.replica.manager import ReplicaManager
+from embedkafka.broker.replica.partition_notifier import FollowerListener
 from embedkafka.faults.held import sender
 from embedkafka.faults.links import CutLink, Links, SlowLink, StalledLink, Way
-from embedkafka.net.request_channel import Request
-from embedkafka.net.transport import Listener, Stream, TcpTransport, Transport
-from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.waiters import FollowerListener
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
 from embedkafka.runtime.values import NamedTuple
+from embedkafka.wire.net.request_channel import Request
+from embedkafka.wire.net.transport import Listener, Stream, TcpTransport, Transport
 
 CLOSED = -1
 """The `fileno` of a closed stream."""

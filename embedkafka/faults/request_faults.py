@@ -12,22 +12,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from embedkafka.faults.contents import FindTopic, contents_of
-from embedkafka.faults.diverted import BrokenOff, OnReply, diverted, joined
 from embedkafka.faults.links import Links
-from embedkafka.net.request_channel import Request
-from embedkafka.protocol import codec
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode, ProtocolError
-from embedkafka.protocol.headers import (
-    RequestHeader,
-    decode_request_header,
-    decode_response_header,
-    encode_response_header,
-)
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages.registry import request_type, response_type
-from embedkafka.protocol.wire_types import Part
+from embedkafka.faults.named_entities import FindTopic, contents_of
+from embedkafka.faults.redirected_reply import BrokenOff, OnReply, diverted, joined
 from embedkafka.runtime.arguments import require_int, require_number
 from embedkafka.runtime.clock import REAL_TIME, Clock
 from embedkafka.runtime.failures import AwaitTimeout, Failures, InvalidArgument
@@ -36,6 +23,19 @@ from embedkafka.runtime.locks import LEAF_RANK, leaf_condition, ranked_lock
 from embedkafka.runtime.scheduler import ThreadScheduler
 from embedkafka.runtime.values import dataclass
 from embedkafka.security.principals import ANONYMOUS
+from embedkafka.wire.net.request_channel import Request
+from embedkafka.wire.protocol import codec
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode, ProtocolError
+from embedkafka.wire.protocol.headers import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_response_header,
+)
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages.registry import request_type, response_type
+from embedkafka.wire.protocol.wire_types import Part
 
 Handle = Callable[[Request], None]
 Predicate = Callable[[object], object]
@@ -477,7 +477,7 @@ def _refuse(meeting: Meeting, code: ErrorCode) -> None:
     if getattr(meeting.message, "acks", None) == 0:
         meeting.request.no_reply()  # the client expects no answer
         return
-    from embedkafka.protocol.refusals import refusal
+    from embedkafka.wire.protocol.refusals import refusal
 
     response = refusal(meeting.message, code, meeting.version)
     header = encode_response_header(meeting.api, meeting.version, meeting.correlation_id)
@@ -486,7 +486,7 @@ def _refuse(meeting: Meeting, code: ErrorCode) -> None:
 
 def can_fail(api_key: ApiKey) -> bool:
     """Whether every answer of this API has a place for an error."""
-    from embedkafka.protocol.refusals import can_refuse
+    from embedkafka.wire.protocol.refusals import can_refuse
 
     return api_key is not ApiKey.METADATA and can_refuse(api_key)
 

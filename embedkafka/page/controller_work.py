@@ -8,10 +8,10 @@ Not here: what only a look at the cluster finds (`recorder`).
 from collections import deque
 from typing import Final
 
+from embedkafka.broker.controller.event_log import ControllerEvent
+from embedkafka.broker.controller.partition_machine import PartitionState
+from embedkafka.broker.controller.state_change_log import StateChange
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.controller.event_log import ControllerEvent
-from embedkafka.controller.partition_machine import PartitionState
-from embedkafka.controller.state_change_log import StateChange
 from embedkafka.page.state import Json
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from embedkafka.broker.replica.partition.values import PartitionView
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients.client_view import ClientView
 from embedkafka.cluster.clients.group_status import GroupStatus
@@ -22,7 +23,6 @@ from embedkafka.cluster.reports.request_lines import (
 )
 from embedkafka.cluster.reports.troubles import find_troubles
 from embedkafka.page.records import shown_record
-from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.clock import real_age_ms
 from embedkafka.runtime.ids import TopicPartition
 

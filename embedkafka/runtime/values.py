@@ -17,7 +17,7 @@ from collections import _tuplegetter  # type: ignore[attr-defined]  # as in coll
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from embedkafka.runtime.source import Source
+from embedkafka.runtime.codegen import Source
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace

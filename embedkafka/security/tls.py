@@ -9,9 +9,6 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from embedkafka.net.authentication import Verdict
-from embedkafka.net.connection import ForeignProtocol
-from embedkafka.net.transport import Listener, Stream, Transport
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.temporary import private_file
 from embedkafka.security.certificate_names import NameRule, map_name, parse_rules, subject_of
@@ -24,6 +21,9 @@ from embedkafka.security.key_stores import (
 )
 from embedkafka.security.principals import ANONYMOUS, USER, KafkaPrincipal
 from embedkafka.security.tls_stream import TlsStream
+from embedkafka.wire.net.channel_authenticator import Verdict
+from embedkafka.wire.net.connection import ForeignProtocol
+from embedkafka.wire.net.transport import Listener, Stream, Transport
 
 _VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,

@@ -13,10 +13,10 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from embedkafka.net.connection import ForeignProtocol
-from embedkafka.net.transport import Stream
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.runtime.positioned import pread
+from embedkafka.wire.net.connection import ForeignProtocol
+from embedkafka.wire.net.transport import Stream
 
 _RECEIVE_BYTES: Final = 32 * 1024
 _SEND_BYTES: Final = 64 * 1024

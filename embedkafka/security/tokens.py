@@ -6,7 +6,7 @@ from the store, so a change holds on all of them at once; while the store is out
 goes by what it has read before.
 
 Owner: `_lock` (leaf) guards what was read and the SCRAM credentials made of it.
-Not here: who may ask for which token (`server.handlers.tokens`).
+Not here: who may ask for which token (`broker.apis.tokens`).
 """
 
 import base64
@@ -18,8 +18,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.wire_types import MAX_LONG
 from embedkafka.runtime.clock import Clock
 from embedkafka.runtime.ids import format_uuid
 from embedkafka.runtime.locks import LEAF_RANK, ranked_lock
@@ -34,6 +32,8 @@ from embedkafka.security.sasl.scram_credentials import (
     ScramCredential,
     credential_of,
 )
+from embedkafka.wire.protocol.errors import ApiError, ErrorCode
+from embedkafka.wire.protocol.wire_types import MAX_LONG
 from embedkafka.zk import paths
 from embedkafka.zk.change_feed import ChangeFeed
 from embedkafka.zk.kafka_zk import KafkaZk

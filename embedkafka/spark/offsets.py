@@ -14,10 +14,10 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.wire.protocol.errors import ErrorCode
 
 Offsets = Mapping[TopicPartition, int]
 SourceOptions = Mapping[str, str]

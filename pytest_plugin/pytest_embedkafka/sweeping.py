@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from embedkafka.cluster.clients.decoding import Decode
-    from embedkafka.net.socket_server import Connection
+    from embedkafka.wire.net.socket_server import Connection
     from pytest_embedkafka.run_cluster import RunReach
     from pytest_embedkafka.worker_cluster import WorkerCluster
 

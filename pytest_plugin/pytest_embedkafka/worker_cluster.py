@@ -25,7 +25,7 @@ from pytest_embedkafka.sweeping import Sweeper
 if TYPE_CHECKING:
     from embedkafka import FollowerStatus, Mark, SeenRequest, StateChange
     from embedkafka.cluster.waiting import Probe
-    from embedkafka.net.socket_server import Connection
+    from embedkafka.wire.net.socket_server import Connection
     from pytest_embedkafka.sharing import Shared
 
 _LOG = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedkafka.protocol.messages.core import MetadataResponse
-from embedkafka.records.batch import Batch, read_batches
+from embedkafka.wire.protocol.messages.core import MetadataResponse
+from embedkafka.wire.records.batch import Batch, read_batches
 from tests.chaos.clients import AUDIT, SINK, SOURCE
 from tests.chaos.history import Fate
 from tests.chaos.wire import ExactReader

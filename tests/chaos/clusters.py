@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from embedkafka import EmbeddedKafka, TopicSpec
+from embedkafka.broker.log import moves
 from embedkafka.cluster.admin import Admin
 from embedkafka.faults.session_link import SessionLink
-from embedkafka.log import moves
-from embedkafka.net.client import BrokerClient
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
+from embedkafka.wire.net.client import BrokerClient
 from embedkafka.zk import paths
 from embedkafka.zk.store import ConnectionLoss, Op
 from tests.chaos.history import Timeline

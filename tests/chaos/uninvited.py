@@ -8,13 +8,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError, InvalidArgument
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.broker.api_table import SERVED
+from embedkafka.broker.settings.listeners import CONTROL_LISTENER
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.security.sasl.logins import plain_login
-from embedkafka.server.api_table import SERVED
-from embedkafka.server.config.listeners import CONTROL_LISTENER
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from tests.chaos.clients import Client
 from tests.chaos.wire import METADATA_VERSION, Wire
 from tests.cluster.broker_requests import AUTHORIZER, REQUESTS

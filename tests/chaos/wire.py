@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import (
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.files import FileRegion
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import (
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
@@ -25,11 +27,9 @@ from embedkafka.protocol.messages.core import (
     ProduceRequest,
     ProduceResponse,
 )
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
-from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import NewRecord, build_batch
-from embedkafka.runtime.clock import SystemClock
-from embedkafka.runtime.files import FileRegion
+from embedkafka.wire.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.builder import NewRecord, build_batch
 from tests.chaos.history import Record, tick
 from tests.presence import present
 

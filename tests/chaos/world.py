@@ -11,9 +11,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import ListGroupsRequest
-from embedkafka.protocol.messages.topics import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import ListGroupsRequest
+from embedkafka.wire.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
     CreateTopicsRequest,
@@ -21,7 +21,7 @@ from embedkafka.protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.chaos import checkers
 from tests.chaos.checkers import PartitionInfo, Values
 from tests.chaos.clients import (

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.messages import brokers
-from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.server.api_table import SERVED
+from embedkafka.broker.api_table import SERVED
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.messages import brokers
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.probes import PROBES
 
 AUTHORIZER: Final = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}

@@ -12,17 +12,17 @@ from typing import Any, Self
 
 from embedkafka import EmbeddedKafka
 from embedkafka.cluster.restoring.coordinated import find_coordinated
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.codec import encode_versioned
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.codec import encode_versioned
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from embedkafka.wire.protocol.messages.groups import (
     FindCoordinatorRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from embedkafka.protocol.messages.internal import ConsumerProtocolSubscription
+from embedkafka.wire.protocol.messages.internal import ConsumerProtocolSubscription
 
 FIND, JOIN, SYNC, HEARTBEAT, COMMIT = 4, 9, 5, 1, 8
 PATIENCE_S = 20.0

@@ -14,12 +14,12 @@ from confluent_kafka.cimpl import NewTopic
 from embedkafka.cluster.client_reach import ClientReach
 from embedkafka.cluster.handles.topic import Topic
 from embedkafka.cluster.lifecycle.ensemble import RealEnsemble
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import NO_LEADER, TopicPartition
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.store import ConnectionLoss, SessionExpired
 from tests.java_tools.jvm import dies_with_parent

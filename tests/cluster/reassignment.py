@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from embedkafka import EmbeddedKafka
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsRequest
 from embedkafka.runtime.clock import SystemClock
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.messages.topics import AlterPartitionReassignmentsRequest
 from tests.presence import present
 
 

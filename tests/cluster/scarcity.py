@@ -23,7 +23,7 @@ import pytest
 
 from embedkafka import ConfigError, EmbeddedKafka, OwnedBroker
 from embedkafka.cluster.lifecycle.lifecycle import BrokerState
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.cluster.traffic import assert_nothing_lost, make_producer, sending
 from tests.wire.clients import eventually
 from tests.wire.one_partition import batch, fetch, produce
@@ -137,7 +137,7 @@ def without_descriptors(data_dir: Path) -> None:
 
 def assert_turns_connections_away(kafka: EmbeddedKafka, client: RawClient) -> None:
     warnings = Warnings()
-    acceptor = logging.getLogger("embedkafka.net.acceptor")
+    acceptor = logging.getLogger("embedkafka.wire.net.acceptor")
     acceptor.addHandler(warnings)
     host, port = kafka.broker(kafka.existing_topic("orders").leader()).address.split(":")
     tried = 5

@@ -9,9 +9,9 @@ from typing import Any, Protocol, Self
 import confluent_kafka
 
 from embedkafka import OwnedBroker, Topic
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.clock import SystemClock
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.presence import present
 from tests.wire.one_partition import batch, produce_request
 

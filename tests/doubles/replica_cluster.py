@@ -12,39 +12,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedkafka.log.config import LogConfig
-from embedkafka.log.environment import LogEnvironment
-from embedkafka.log.files.record_ages import RecordAges
-from embedkafka.log.log import FetchIsolation, Log
-from embedkafka.log.manager import LogManager
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.brokers import (
-    INCREMENTAL,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
-)
-from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch
-from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import (
+from embedkafka.broker.log.config import LogConfig
+from embedkafka.broker.log.environment import LogEnvironment
+from embedkafka.broker.log.files.record_ages import RecordAges
+from embedkafka.broker.log.log import FetchIsolation, Log
+from embedkafka.broker.log.manager import LogManager
+from embedkafka.broker.replica.config import ReplicaConfig
+from embedkafka.broker.replica.fetch import (
     ClientMetadata,
     FetchParams,
     PartitionData,
     PartitionFetch,
     bytes_of,
 )
-from embedkafka.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
-from embedkafka.replica.local_leader import LocalLeader
-from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.partition.partition import Partition
-from embedkafka.replica.ports import LeaderChange, ReplicaPorts
-from embedkafka.replica.produce import PartitionResponse
+from embedkafka.broker.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
+from embedkafka.broker.replica.local_leader import LocalLeader
+from embedkafka.broker.replica.manager import ReplicaManager
+from embedkafka.broker.replica.partition.partition import Partition
+from embedkafka.broker.replica.ports import LeaderChange, ReplicaPorts
+from embedkafka.broker.replica.produce import PartitionResponse
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import SystemFiles
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.brokers import (
+    INCREMENTAL,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.builder import build_batch
 from embedkafka.zk.payloads import LeaderAndIsr
 from embedkafka.zk.store import ConnectionLoss, NoNode
 from tests.doubles.scheduling import ManualScheduler

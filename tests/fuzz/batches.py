@@ -10,26 +10,26 @@ from random import Random
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from embedkafka.log.config import LogConfig
-from embedkafka.log.environment import LogEnvironment
-from embedkafka.log.files.record_ages import RecordAges
-from embedkafka.log.log import AppendOrigin, Log
-from embedkafka.log.manager import LogManager
-from embedkafka.protocol.errors import ApiError
-from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch, write_crc
-from embedkafka.records.compression import Compression
-from embedkafka.records.control import (
+from embedkafka.broker.log.config import LogConfig
+from embedkafka.broker.log.environment import LogEnvironment
+from embedkafka.broker.log.files.record_ages import RecordAges
+from embedkafka.broker.log.log import AppendOrigin, Log
+from embedkafka.broker.log.manager import LogManager
+from embedkafka.runtime.clock import ManualClock
+from embedkafka.runtime.files import FileRegion, SystemFiles
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.wire.protocol.errors import ApiError
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.builder import build_batch, write_crc
+from embedkafka.wire.records.compression import Compression
+from embedkafka.wire.records.control import (
     ControlType,
     EndTransactionMarker,
     build_end_transaction_marker,
 )
-from embedkafka.records.conversion import down_convert_fetched
-from embedkafka.records.legacy import build_message_set
-from embedkafka.records.record import Record
-from embedkafka.runtime.clock import ManualClock
-from embedkafka.runtime.files import FileRegion, SystemFiles
-from embedkafka.runtime.ids import TopicPartition
+from embedkafka.wire.records.conversion import down_convert_fetched
+from embedkafka.wire.records.legacy import build_message_set
+from embedkafka.wire.records.record import Record
 from tests.doubles.scheduling import TaskList
 from tests.fuzz.mutations import Mutator
 

@@ -19,18 +19,18 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.codec import ProtocolError, decode, encode
-from embedkafka.protocol.headers import decode_request_header, encode_request_header
-from embedkafka.protocol.messages.registry import request_type
+from embedkafka.broker.api_table import SERVED
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.failures import BackgroundFailure
-from embedkafka.server.api_table import SERVED
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.codec import ProtocolError, decode, encode
+from embedkafka.wire.protocol.headers import decode_request_header, encode_request_header
+from embedkafka.wire.protocol.messages.registry import request_type
 from tests.fuzz.batches import good_batches
 from tests.fuzz.messages import Messages
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.tap import Tap
-from tests.unit.protocol.samples import full, sparse
+from tests.unit.wire.protocol.samples import full, sparse
 
 _CONNECTIONS: Final = 100
 #: A request without an answer by then is waiting for something; its connection is dropped.

@@ -4,17 +4,17 @@ from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from embedkafka.protocol.codec import ProtocolError, decode, encode
-from embedkafka.protocol.headers import (
+from embedkafka.wire.protocol.codec import ProtocolError, decode, encode
+from embedkafka.wire.protocol.headers import (
     decode_request_header,
     decode_response_header,
     encode_request_header,
     encode_response_header,
 )
-from embedkafka.protocol.message import schema_of
+from embedkafka.wire.protocol.message import schema_of
 from tests.fuzz.mutations import Mutator
-from tests.unit.protocol.samples import full, sparse
-from tests.unit.protocol.values import ALL_MESSAGES
+from tests.unit.wire.protocol.samples import full, sparse
+from tests.unit.wire.protocol.values import ALL_MESSAGES
 
 
 class Encoded(NamedTuple):

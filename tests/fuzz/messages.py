@@ -5,8 +5,8 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from embedkafka.protocol.message import Field, schema_of
-from embedkafka.protocol.wire_types import (
+from embedkafka.wire.protocol.message import Field, schema_of
+from embedkafka.wire.protocol.wire_types import (
     BOOL,
     FLOAT64,
     UUID_BYTES,

@@ -24,11 +24,11 @@ ROOT: Final = Path(__file__).parents[2]
 KNOWN_SURVIVORS: Final = Path(__file__).with_name("known_survivors.txt")
 #: The folder of each package whose decisions are flipped. Its tests are in tests/unit.
 SOURCES: Final[Mapping[str, str]] = {
-    "controller": "embedkafka/controller",
-    "group": "embedkafka/group",
-    "txn": "embedkafka/txn",
-    "replica": "embedkafka/replica/partition",
-    "log": "embedkafka/log",
+    "broker/controller": "embedkafka/broker/controller",
+    "broker/coordinator/groups": "embedkafka/broker/coordinator/groups",
+    "broker/coordinator/transactions": "embedkafka/broker/coordinator/transactions",
+    "broker/replica": "embedkafka/broker/replica/partition",
+    "broker/log": "embedkafka/broker/log",
 }
 SURVIVED: Final = 3
 """The exit code if there are new survivors, which differs from that of a run that fails."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.mutants.__main__ import ROOT, Workbench, known_survivors
 from tests.mutants.mutations import Mutant, choose, find_places, mutate
 
-PATH = Path("embedkafka/log/sample.py")
+PATH = Path("embedkafka/broker/log/sample.py")
 SAMPLE = b'''\
 """The docstring has 1 < 2 and True."""
 if TYPE_CHECKING:
@@ -67,20 +67,20 @@ def test_a_seed_repeats_its_choice(tmp_path: Path) -> None:
 
 def test_a_mutant_survives_unless_a_test_fails_or_hangs(tmp_path: Path) -> None:
     source = b"def is_small(size):\n    return size < 10\n"
-    path, test = tmp_path / PATH, tmp_path / "tests/unit/log/test_sample.py"
+    path, test = tmp_path / PATH, tmp_path / "tests/unit/broker/log/test_sample.py"
     for folder in (path.parent, test.parent, tmp_path / "bench"):
         folder.mkdir(parents=True)
     (tmp_path / "embedkafka/__init__.py").touch()
     path.write_bytes(source)
     test.write_text(
-        "from embedkafka.log.sample import is_small\n"
+        "from embedkafka.broker.log.sample import is_small\n"
         "def test_five_is_small():\n    assert is_small(5)\n"
     )
     bench = Workbench(tmp_path, tmp_path / "bench")
     at_the_boundary, opposite = mutants_of(source)
-    assert bench.survives(at_the_boundary, "log", limit_s=60)
-    assert not bench.survives(opposite, "log", limit_s=60)
-    assert not bench.survives(at_the_boundary, "log", limit_s=0.01)
+    assert bench.survives(at_the_boundary, "broker/log", limit_s=60)
+    assert not bench.survives(opposite, "broker/log", limit_s=60)
+    assert not bench.survives(at_the_boundary, "broker/log", limit_s=0.01)
     assert path.read_bytes() == (tmp_path / "bench" / PATH).read_bytes() == source
 
 

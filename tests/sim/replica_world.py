@@ -12,35 +12,35 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from embedkafka.controller.request_batch import ControlResponse
-from embedkafka.log.config import LogConfig
-from embedkafka.log.environment import LogEnvironment
-from embedkafka.log.files.record_ages import RecordAges
-from embedkafka.log.log import FetchIsolation, Log
-from embedkafka.log.manager import LogManager
-from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.messages.brokers import (
+from embedkafka.broker.controller.request_batch import ControlResponse
+from embedkafka.broker.log.config import LogConfig
+from embedkafka.broker.log.environment import LogEnvironment
+from embedkafka.broker.log.files.record_ages import RecordAges
+from embedkafka.broker.log.log import FetchIsolation, Log
+from embedkafka.broker.log.manager import LogManager
+from embedkafka.broker.replica.config import ReplicaConfig
+from embedkafka.broker.replica.fetch import bytes_of
+from embedkafka.broker.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
+from embedkafka.broker.replica.local_leader import LocalLeader
+from embedkafka.broker.replica.manager import ReplicaManager
+from embedkafka.broker.replica.partition.partition import ACKS_ALL, LATEST_TIMESTAMP, Partition
+from embedkafka.broker.replica.ports import LeaderChange, ReplicaPorts
+from embedkafka.runtime.files import SystemFiles
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.wire.protocol.errors import ApiError, ErrorCode
+from embedkafka.wire.protocol.messages.brokers import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from embedkafka.records.batch import read_batches
-from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.fetch import bytes_of
-from embedkafka.replica.following.leader_endpoint import LeaderAccess, LeaderEndPoint, OnNews
-from embedkafka.replica.local_leader import LocalLeader
-from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.partition.partition import ACKS_ALL, LATEST_TIMESTAMP, Partition
-from embedkafka.replica.ports import LeaderChange, ReplicaPorts
-from embedkafka.runtime.files import SystemFiles
-from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.wire.records.batch import read_batches
 from embedkafka.zk.payloads import BrokerInfo
 from embedkafka.zk.store import ConnectionLoss
 from tests.doubles.replica_cluster import Produced, records
 from tests.doubles.scheduling import ManualScheduler
 from tests.presence import present
 from tests.sim.world import BROKERS, World
-from tests.unit.controller.harness import Cluster, Node, broker_info
+from tests.unit.broker.controller.harness import Cluster, Node, broker_info
 
 TOPIC = "a"
 PARTITIONS = 2

@@ -11,8 +11,8 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from embedkafka.controller import events
-from embedkafka.controller.events import ElectionTrigger, ElectionType
+from embedkafka.broker.controller import events
+from embedkafka.broker.controller.events import ElectionTrigger, ElectionType
 from embedkafka.runtime.ids import NO_LEADER, TopicPartition
 from embedkafka.runtime.values import replace
 from embedkafka.zk import paths
@@ -26,7 +26,7 @@ from embedkafka.zk.store import (
     OpResult,
     SessionExpired,
 )
-from tests.unit.controller.harness import Cluster, Node
+from tests.unit.broker.controller.harness import Cluster, Node
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("a", "b", "c")

@@ -10,13 +10,13 @@ import types
 from collections import deque
 
 from embedkafka import EmbeddedKafka
-from embedkafka.replica.local_leader import LocalLeader
-from embedkafka.replica.manager import ReplicaManager
-from embedkafka.replica.waiters import Waiters
-from embedkafka.server.broker import Broker
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.replica.local_leader import LocalLeader
+from embedkafka.broker.replica.manager import ReplicaManager
+from embedkafka.broker.replica.partition_notifier import PartitionNotifier
 from embedkafka.zk.memory import MemoryZk
 
-MEETING_PLACES = (MemoryZk, LocalLeader, Waiters)
+MEETING_PLACES = (MemoryZk, LocalLeader, PartitionNotifier)
 """The store; how a follower reads from its leader; how a leader notifies its followers."""
 
 AROUND_BROKERS = ("embedkafka.cluster.", "embedkafka.faults.")

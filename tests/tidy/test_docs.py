@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import embedkafka
-from embedkafka.server.api_table import SERVED, load_api
+from embedkafka.broker.api_table import SERVED, load_api
 from tests.tidy.pages import api, environment
 from tests.tidy.pages.api import SECTIONS
 from tests.tidy.pages.generated import GENERATED

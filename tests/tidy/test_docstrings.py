@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from embedkafka.server.config.broker_keys import BROKER_KEYS
-from embedkafka.server.config.group import GROUP_KEYS
-from embedkafka.server.config.topic_keys import TOPIC_KEYS
+from embedkafka.broker.settings.broker_keys import BROKER_KEYS
+from embedkafka.broker.settings.group import GROUP_KEYS
+from embedkafka.broker.settings.topic_keys import TOPIC_KEYS
 from tests.tidy.sources import MODULES, ROOT
 
 PATHS = {module.name.removesuffix(".py").removesuffix("/__init__") for module in MODULES}

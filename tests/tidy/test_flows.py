@@ -23,8 +23,8 @@ def exists(code: str) -> bool:
 
 
 def test_code_that_is_gone_is_found_out() -> None:
-    assert exists("log.log:Log.append_as_leader")
-    assert not exists("log.log:Log.append_as_lieder")
+    assert exists("broker.log.log:Log.append_as_leader")
+    assert not exists("broker.log.log:Log.append_as_lieder")
 
 
 @pytest.mark.parametrize("line", ["client produce", "a > b", "a > b: text | no code", ": text"])
@@ -34,7 +34,9 @@ def test_a_line_that_is_no_step_is_refused(line: str) -> None:
 
 
 def test_a_figure_shows_its_steps_and_escapes_them() -> None:
-    picture = draw("t", "a > b: x < y | log.log:Log.roll\nb waits: for c\n= later\nb --> a: z")
+    picture = draw(
+        "t", "a > b: x < y | broker.log.log:Log.roll\nb waits: for c\n= later\nb --> a: z"
+    )
     for shown in ("x &lt; y", "log.roll", "for c", "later", "answer"):
         assert shown in picture
 

@@ -18,7 +18,7 @@ from embedkafka import EmbeddedKafka
 from tests.presence import present
 from tests.tidy.sources import MODULES, Module, references
 
-HANDLERS = "server/handlers/"
+HANDLERS = "broker/apis/"
 
 WAITS = {"wait", "wait_for", "wait_until", "acquire", "result", "sleep", "select", "recv", "call"}
 """Methods, ours and the standard library's, that wait for another thread, a peer or time."""

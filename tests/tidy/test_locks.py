@@ -22,7 +22,7 @@ UNRANKED = (
 )
 
 ALLOWED = {
-    "purgatory/operation.py": "a flag: the thread that completes the operation takes it for good",
+    "runtime/purgatory/operation.py": "a flag: the thread that completes it takes it for good",
     "spark/scripts/inside.py": "none: it finds threads of a script that wait in one",
 }
 """Modules outside `runtime/` that may name a lock without a rank, and why."""

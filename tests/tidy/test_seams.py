@@ -8,8 +8,8 @@ from tests.tidy.sources import MODULES, Reference, matches, references
 
 CLOCK = {"runtime/clock.py", "runtime/real_time.py"}
 FILES = {f"runtime/{name}.py" for name in ("files", "file_locks", "positioned", "temporary")}
-SOCKETS = {"net/transport.py", "runtime/local_http.py"}
-WAKER = {"net/waker.py"}
+SOCKETS = {"wire/net/transport.py", "runtime/local_http.py"}
+WAKER = {"wire/net/waker.py"}
 
 SEAMS: dict[str, set[str]] = {
     "time": CLOCK,
@@ -31,20 +31,22 @@ SEAMS: dict[str, set[str]] = {
     "socketserver": set(),
     "ssl": {"security/tls.py", "security/tls_stream.py"},
     "select": set(),
-    "selectors": {"net/processor.py"},
+    "selectors": {"wire/net/processor.py"},
     "subprocess": set(),
     "multiprocessing": set(),
     "random": set(),
     "secrets": set(),
     "uuid.uuid1": set(),
-    "uuid.uuid4": {"controller/core.py"},  # for topics that an old tool created without an id
+    "uuid.uuid4": {
+        "broker/controller/core.py"
+    },  # for topics that an old tool created without an id
     "__import__": set(),
     "eval": set(),
-    "exec": {"runtime/source.py"},
+    "exec": {"runtime/codegen.py"},
     "importlib.import_module": {
         "__init__.py",
-        "protocol/messages/registry.py",
-        "server/api_table.py",
+        "wire/protocol/messages/registry.py",
+        "broker/api_table.py",
     },
 }
 """A name, with everything below it -> the modules that implement the seam and may use it."""
@@ -58,7 +60,7 @@ HARMLESS: dict[str, set[str] | None] = {
     "socket.EAI_FAIL": None,
     "os.pread": SOCKETS,  # sends file pages to a socket where there is no sendfile
     "os": WAKER | SOCKETS,  # a descriptor without data, to wake a selector
-    "shutil.disk_usage": {"server/log_dirs.py"},  # only asks how full the disk is
+    "shutil.disk_usage": {"broker/log_dirs.py"},  # only asks how full the disk is
 }
 """Exceptions from the rules above -> the modules that may use them; None means all."""
 
@@ -159,7 +161,7 @@ def test_no_path_reads_or_writes_by_itself() -> None:
     ],
 )
 def test_a_bare_use_is_refused_however_it_is_spelled(planted: str) -> None:
-    assert refused(ast.parse(planted), "replica/planted.py")
+    assert refused(ast.parse(planted), "broker/replica/planted.py")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_a_bare_use_is_refused_however_it_is_spelled(planted: str) -> None:
     ],
 )
 def test_a_seam_that_was_passed_in_is_not_refused(honest: str) -> None:
-    assert refused(ast.parse(honest), "replica/honest.py") == []
+    assert refused(ast.parse(honest), "broker/replica/honest.py") == []
 
 
 def test_the_seams_are_listed_where_they_are() -> None:
@@ -184,4 +186,4 @@ def test_the_seams_are_listed_where_they_are() -> None:
 
 def test_a_refusal_names_the_line() -> None:
     tree = ast.parse("x = 1\nimport time\ntime.sleep(x)")
-    assert refused(tree, "log/planted.py") == [Reference("time.sleep", 3)]
+    assert refused(tree, "broker/log/planted.py") == [Reference("time.sleep", 3)]

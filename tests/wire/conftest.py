@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.net.transport import TcpTransport, read_and_send
+from embedkafka.wire.net.transport import TcpTransport, read_and_send
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.oracle import VERSIONS, ApacheKafka
 from tests.wire import sasl_cluster as sasl_clusters

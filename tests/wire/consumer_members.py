@@ -4,8 +4,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.consumer_groups import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import (
     OffsetCommitRequest,
     OffsetFetchRequest,
 )

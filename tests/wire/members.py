@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import (
     DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,

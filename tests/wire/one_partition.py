@@ -5,17 +5,17 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages.core import (
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages.core import (
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch
-from embedkafka.records.record import Record
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.builder import build_batch
+from embedkafka.wire.records.record import Record
 from tests.wire.raw_client import TIMEOUT_SECONDS, RawClient
 
 LATEST: Final = -1

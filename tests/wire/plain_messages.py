@@ -7,11 +7,11 @@ as words.
 import uuid
 from typing import Any, Final
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages.registry import request_type
-from embedkafka.protocol.wire_types import ZERO_UUID, Array, Struct, WireType
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages.registry import request_type
+from embedkafka.wire.protocol.wire_types import ZERO_UUID, Array, Struct, WireType
 from tests.wire.raw_client import RawClient
 
 #: A message or one of its fields as JSON would show it: the tests know its shape.

@@ -4,13 +4,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages import core, groups, security
-from embedkafka.protocol.messages import transactions as t
 from embedkafka.security.acl.acls import Acl
 from embedkafka.security.acl.operations import ResourceType
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages import core, groups, security
+from embedkafka.wire.protocol.messages import transactions as t
 from tests.presence import present
 from tests.wire.one_partition import batch, produce_request
 from tests.wire.plain_messages import Plain, request

@@ -1,6 +1,6 @@
 """Requests about the quorum of controllers."""
 
-from embedkafka.protocol.messages.quorum import (
+from embedkafka.wire.protocol.messages.quorum import (
     DescribeQuorumRequest,
 )
 from tests.wire.raw_client import RawClient

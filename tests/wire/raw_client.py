@@ -8,19 +8,19 @@ import struct
 from types import TracebackType
 from typing import Any, Final, Self
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.codec import decode, encode
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.headers import decode_response_header, encode_request_header
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages.core import (
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.codec import decode, encode
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.headers import decode_response_header, encode_request_header
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages.core import (
     ApiVersionsRequest,
     ListOffsetsRequest,
     MetadataRequest,
 )
-from embedkafka.protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest
-from embedkafka.protocol.messages.registry import response_type
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.wire.protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest
+from embedkafka.wire.protocol.messages.registry import response_type
+from embedkafka.wire.protocol.messages.transactions import InitProducerIdRequest
 
 TIMEOUT_SECONDS: Final = 30.0
 _LENGTH: Final = struct.Struct(">i")

@@ -6,9 +6,9 @@ Version 1 adds partitions to its transaction before it writes to them, and keeps
 
 from typing import Any, Final
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import OffsetFetchRequest
-from embedkafka.protocol.messages.transactions import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import OffsetFetchRequest
+from embedkafka.wire.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     DescribeTransactionsRequest,

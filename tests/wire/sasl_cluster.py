@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.messages.configs import (
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.configs import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
 )
-from embedkafka.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
-from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.java_tools.oracle import ApacheKafka
 from tests.java_tools.ports import free_ports
 from tests.wire.clients import eventually

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import Final
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.security import (
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.security.acl.acls import Acl
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.security import (
     CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
-from embedkafka.runtime.addresses import parse_address
-from embedkafka.security.acl.acls import Acl
 from tests.java_tools.oracle import ApacheKafka
 from tests.java_tools.ports import free_ports
 from tests.wire.clients import eventually

@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from embedkafka.protocol.messages.security import (
+from embedkafka.wire.protocol.messages.security import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,

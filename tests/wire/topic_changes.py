@@ -4,13 +4,13 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import (
     CreatePartitionsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.clients import Cluster, eventually
 from tests.wire.one_partition import (
     Answer,

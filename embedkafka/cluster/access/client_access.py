@@ -8,6 +8,9 @@ Not here: the same for librdkafka and Spark (`spark.client_settings` translates)
 from collections.abc import Mapping
 from pathlib import Path
 
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.listener_authentication import LOGIN_MODULES
+from embedkafka.broker.settings.listeners import PLAINTEXT, NamedListener
 from embedkafka.cluster.access.sasl_settings import BROKERS_USER, SUBJECT, login_module
 from embedkafka.cluster.access.security import PreparedSecurity, user_key
 from embedkafka.runtime.arguments import shown
@@ -16,9 +19,6 @@ from embedkafka.runtime.files import Files
 from embedkafka.runtime.temporary import replace_private
 from embedkafka.security.key_stores import KeyPair
 from embedkafka.security.sasl.jaas import LoginModule
-from embedkafka.server.authentication import LOGIN_MODULES
-from embedkafka.server.broker import Broker
-from embedkafka.server.config.listeners import PLAINTEXT, NamedListener
 
 Properties = dict[str, str]
 

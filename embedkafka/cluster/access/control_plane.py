@@ -9,9 +9,9 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from embedkafka.server.config.broker import parse_broker_settings
-from embedkafka.server.config.listener_keys import LISTENER_PREFIX
-from embedkafka.server.config.listeners import CONTROL_LISTENER, PLAINTEXT, plan_listeners
+from embedkafka.broker.settings.broker import parse_broker_settings
+from embedkafka.broker.settings.listener_keys import LISTENER_PREFIX
+from embedkafka.broker.settings.listeners import CONTROL_LISTENER, PLAINTEXT, plan_listeners
 
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -3,6 +3,9 @@
 import random
 from collections.abc import Callable, Collection
 
+from embedkafka.broker.listener_authentication import Authentication, asks_for_sasl
+from embedkafka.broker.settings.dynamic import BROKERS
+from embedkafka.broker.settings.listener_keys import LISTENER_PREFIX
 from embedkafka.cluster.access.sasl_settings import BROKERS_USER
 from embedkafka.cluster.access.security import MadeCertificates
 from embedkafka.cluster.brokers import Brokers
@@ -11,9 +14,6 @@ from embedkafka.runtime.failures import ConfigError, InvalidArgument
 from embedkafka.security.credentials import ScramCredentials
 from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.security.sasl.scram_credentials import HASHES, can_log_in
-from embedkafka.server.authentication import Authentication, asks_for_sasl
-from embedkafka.server.config.dynamic import BROKERS
-from embedkafka.server.config.listener_keys import LISTENER_PREFIX
 
 
 class Logins:

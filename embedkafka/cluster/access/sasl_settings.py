@@ -9,15 +9,15 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from embedkafka.runtime.failures import ConfigError
-from embedkafka.security.sasl.scram_credentials import HASHES
-from embedkafka.server.authentication import LOGIN_MODULES, find_login_module, jaas_key
-from embedkafka.server.config.broker import (
+from embedkafka.broker.listener_authentication import LOGIN_MODULES, find_login_module, jaas_key
+from embedkafka.broker.settings.broker import (
     BrokerConfig,
     find_broker_key,
     parse_broker_settings,
 )
-from embedkafka.server.config.listeners import PLAINTEXT, client_protocols, plan_listeners
+from embedkafka.broker.settings.listeners import PLAINTEXT, client_protocols, plan_listeners
+from embedkafka.runtime.failures import ConfigError
+from embedkafka.security.sasl.scram_credentials import HASHES
 
 if TYPE_CHECKING:
     from embedkafka.cluster.access.security import Security

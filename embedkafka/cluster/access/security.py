@@ -11,6 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.broker.settings.listeners import (
+    PLAINTEXT,
+    SECURITY_PROTOCOLS,
+    Placement,
+    parse_listeners,
+)
 from embedkafka.cluster.access.control_plane import join_super_users, new_secret
 from embedkafka.cluster.access.sasl_settings import (
     BROKERS_USER,
@@ -20,7 +26,6 @@ from embedkafka.cluster.access.sasl_settings import (
     login_settings,
 )
 from embedkafka.cluster.access.user_names import common_name, file_name, mapping_rules
-from embedkafka.net.transport import own_address
 from embedkafka.runtime.addresses import is_wildcard
 from embedkafka.runtime.arguments import find_text_fault, require_text, shown
 from embedkafka.runtime.clock import REAL_TIME
@@ -30,12 +35,7 @@ from embedkafka.runtime.temporary import replace_private
 from embedkafka.runtime.values import dataclass, field
 from embedkafka.security.principals import ANONYMOUS
 from embedkafka.security.sasl.scram_credentials import HASHES, can_log_in
-from embedkafka.server.config.listeners import (
-    PLAINTEXT,
-    SECURITY_PROTOCOLS,
-    Placement,
-    parse_listeners,
-)
+from embedkafka.wire.net.transport import own_address
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.payloads import sanitize
 

@@ -7,21 +7,24 @@ Not here: groups as any client sees them, also of external clusters (`client_vie
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from embedkafka.group.embedded_protocol import CONSUMER_PROTOCOL_TYPE, read_assignment
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ProtocolError
-from embedkafka.protocol.messages.consumer_groups import (
+from embedkafka.broker.coordinator.groups.subscription_metadata import (
+    CONSUMER_PROTOCOL_TYPE,
+    read_assignment,
+)
+from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.values import dataclass
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ProtocolError
+from embedkafka.wire.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
     OffsetFetchRequest,
 )
-from embedkafka.runtime.ids import TopicPartition
-from embedkafka.runtime.values import dataclass
 
 _LIST, _DESCRIBE, _DESCRIBE_CONSUMER, _OFFSET_FETCH = 5, 5, 1, 8
 _CONSUMER_TYPE: Final = "consumer"

@@ -10,13 +10,13 @@ Invariants: any other request costs a look at its API key.
 
 from typing import Final
 
-from embedkafka.net.request_channel import Request
-from embedkafka.protocol import codec
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode, ProtocolError
-from embedkafka.protocol.headers import decode_request_header, encode_response_header
-from embedkafka.protocol.messages.registry import request_type
-from embedkafka.server.assembly import Handle
+from embedkafka.broker.assembly import Handle
+from embedkafka.wire.net.request_channel import Request
+from embedkafka.wire.protocol import codec
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode, ProtocolError
+from embedkafka.wire.protocol.headers import decode_request_header, encode_response_header
+from embedkafka.wire.protocol.messages.registry import request_type
 
 _API: Final = ApiKey.FIND_COORDINATOR
 _KEY: Final = int(_API)  # the second byte of a frame; the first is zero
@@ -44,7 +44,7 @@ def _refuse(request: Request) -> bool:
         asked = codec.decode(request_type(_API), header.api_version, body, surplus_allowed=True)
     except ProtocolError:
         return False  # the broker answers it
-    from embedkafka.protocol.refusals import refusal  # only readers need it
+    from embedkafka.wire.protocol.refusals import refusal  # only readers need it
 
     answer = refusal(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE, header.api_version)
     start = encode_response_header(_API, header.api_version, header.correlation_id)

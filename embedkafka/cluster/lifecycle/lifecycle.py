@@ -3,7 +3,7 @@
 Owner: `_lock` admits one change at a time; other brokers read `incarnation` without it.
 Invariants: a lifecycle lasts as long as its cluster and spans many incarnations of its broker, all
 with the same id, directory and, while it is free, port. A broker that is not running is no peer.
-Not here: how a broker starts and ends (`server.broker`), what a pause stops (`faults`), what a
+Not here: how a broker starts and ends (`broker.broker`), what a pause stops (`faults`), what a
 user sees of all this (`owned.brokers`).
 """
 
@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
+from embedkafka.broker.broker import Broker, RunState
 from embedkafka.faults.network import Network
 from embedkafka.faults.pausable_clock import PausableClock
 from embedkafka.faults.session_link import Cut, Session, SessionLink
-from embedkafka.net.socket_server import Connection
 from embedkafka.runtime.arguments import require_number
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.forks import Owner
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.locks import Lock, outermost_lock
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.broker import Broker, RunState
+from embedkafka.wire.net.socket_server import Connection
 
 
 class BrokerState(Enum):

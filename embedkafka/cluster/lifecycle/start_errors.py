@@ -3,10 +3,10 @@
 import errno
 import socket
 
-from embedkafka.net.transport import CannotListen
+from embedkafka.broker.identity import BrokerSpec
 from embedkafka.runtime.addresses import format_address
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.identity import BrokerSpec
+from embedkafka.wire.net.transport import CannotListen
 
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_AGAIN, socket.EAI_FAIL)
 

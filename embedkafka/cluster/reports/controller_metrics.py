@@ -9,6 +9,8 @@ Not here: what the events were (`kafka.controller_events()`).
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from embedkafka.broker.controller.controller_state import ControllerState
+from embedkafka.broker.controller.event_log import ControllerEventLog, Timed
 from embedkafka.cluster.reports.metric_names import (
     CONTROLLER,
     CONTROLLER_CHANNELS,
@@ -17,12 +19,10 @@ from embedkafka.cluster.reports.metric_names import (
     COUNT,
 )
 from embedkafka.cluster.reports.metrics import Metric
-from embedkafka.controller.controller_state import ControllerState
-from embedkafka.controller.event_log import ControllerEventLog, Timed
 
 if TYPE_CHECKING:
-    from embedkafka.controller.controller import Controller
-    from embedkafka.server.broker import Broker
+    from embedkafka.broker.broker import Broker
+    from embedkafka.broker.controller.controller import Controller
 
 
 def controller_metrics(

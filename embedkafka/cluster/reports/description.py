@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.replica.partition.values import PartitionView
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, BrokerState
 from embedkafka.cluster.reports.troubles import find_troubles, trouble_lines
-from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.ids import TopicPartition
-from embedkafka.server.broker import Broker
 
 Views = dict[TopicPartition, tuple[PartitionView, bool]]
 

@@ -8,6 +8,11 @@ Not here: what is wrong with the whole cluster (`troubles`), and everything at o
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from embedkafka.broker.controller.election_strategies import Strategy
+from embedkafka.broker.controller.partition_machine import PartitionState
+from embedkafka.broker.controller.replica_machine import ReplicaState
+from embedkafka.broker.controller.state_change_log import StateChange
+from embedkafka.broker.replica.partition.values import PartitionView
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.lifecycle.lifecycle import BrokerState
 from embedkafka.cluster.reports.description import views_by_partition
@@ -16,11 +21,6 @@ from embedkafka.cluster.reports.report import held_back, open_transactions
 from embedkafka.cluster.reports.request_lines import span
 from embedkafka.cluster.reports.troubles import min_isr_of
 from embedkafka.cluster.reports.waits import find_waiting
-from embedkafka.controller.election_strategies import Strategy
-from embedkafka.controller.partition_machine import PartitionState
-from embedkafka.controller.replica_machine import ReplicaState
-from embedkafka.controller.state_change_log import StateChange
-from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:

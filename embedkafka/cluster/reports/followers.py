@@ -9,14 +9,14 @@ Not here: why it is not in sync (`explanation`).
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from embedkafka.replica.following.fetcher import FollowState
-from embedkafka.replica.partition.partition import Partition
+from embedkafka.broker.replica.following.fetcher import FollowState
+from embedkafka.broker.replica.partition.partition import Partition
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.values import dataclass
 
 if TYPE_CHECKING:
+    from embedkafka.broker.broker import Broker
     from embedkafka.cluster.brokers import Brokers
-    from embedkafka.server.broker import Broker
 
 DELAYED: Final = "delayed"
 

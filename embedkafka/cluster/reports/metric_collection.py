@@ -1,7 +1,7 @@
 """Reads the numbers of `kafka.metrics()` off the brokers.
 
 Gauges are read off a broker's parts when a user asks. Counters of requests, records and bytes
-begin with the first call (`server.meter`), and so do those of controllers (`controller.event_log`).
+begin with the first call (`broker.meter`), and so do those of controllers (`controller.event_log`).
 
 Owner: none; it only reads.
 Not here: what each number is about (`metric_names`), and how they are shown (`metrics`).
@@ -31,10 +31,10 @@ from embedkafka.cluster.reports.waits import purgatories
 from embedkafka.runtime.ids import BrokerId
 
 if TYPE_CHECKING:
+    from embedkafka.broker.broker import Broker
+    from embedkafka.broker.meter import ApiTotals, Meter, TopicTotals
     from embedkafka.cluster.brokers import Brokers
     from embedkafka.cluster.cluster_state import PartitionStatus
-    from embedkafka.server.broker import Broker
-    from embedkafka.server.meter import ApiTotals, Meter, TopicTotals
 
 
 def collect(brokers: "Brokers") -> Metrics:

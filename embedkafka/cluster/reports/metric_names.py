@@ -6,7 +6,7 @@ Not here: where the numbers come from (`metric_collection`).
 from collections.abc import Mapping
 from typing import Final
 
-from embedkafka.controller.controller_state import ControllerState
+from embedkafka.broker.controller.controller_state import ControllerState
 
 COUNT: Final = ".Count"
 """Follows the name of a timer for how often it ran, like the attribute of its MBean."""

@@ -3,7 +3,7 @@
 Shares of time are from 0 to 1, as in Kafka, and cover the time since the first question.
 
 Owner: none; it only reads.
-Not here: what requests were (`kafka.requests()`), and how long they took (`server.meter`).
+Not here: what requests were (`kafka.requests()`), and how long they took (`broker.meter`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,10 +18,10 @@ from embedkafka.cluster.reports.metric_names import (
     SOCKETS,
 )
 from embedkafka.cluster.reports.metrics import Metric
-from embedkafka.net.socket_server import ProcessorView
+from embedkafka.wire.net.socket_server import ProcessorView
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker, NetworkView
+    from embedkafka.broker.broker import Broker, NetworkView
 
 _PREFIXES: Final = {False: "", True: "ControlPlane"}
 

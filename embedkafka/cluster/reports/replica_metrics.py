@@ -7,13 +7,13 @@ Not here: each follower of one partition (`followers`).
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from embedkafka.broker.replica.following.fetcher import FollowState
 from embedkafka.cluster.reports.description import Views
 from embedkafka.cluster.reports.metric_names import FETCHER_LAG, FETCHERS, LOG, REPLICAS, TOPICS
 from embedkafka.cluster.reports.metrics import Metric
-from embedkafka.replica.following.fetcher import FollowState
 
 if TYPE_CHECKING:
-    from embedkafka.server.broker import Broker
+    from embedkafka.broker.broker import Broker
 
 
 def replica_metrics(broker: "Broker", views: Views) -> Iterator[Metric]:

@@ -13,6 +13,8 @@ from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.replica.partition.values import PartitionView
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.clients.decoding import Decode, show_data
 from embedkafka.cluster.clients.group_status import GroupStatus, ask_groups
@@ -34,16 +36,6 @@ from embedkafka.cluster.reports.request_lines import (
 from embedkafka.cluster.reports.troubles import Trouble, find_troubles, min_isr_of, trouble_lines
 from embedkafka.cluster.reports.waits import find_waiting, waiting_lines
 from embedkafka.cluster.request_log import Mark
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ApiError
-from embedkafka.protocol.messages.core import FetchRequest
-from embedkafka.protocol.messages.transactions import (
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-)
-from embedkafka.records.batch import read_batches
-from embedkafka.records.record import Record
-from embedkafka.replica.partition.values import PartitionView
 from embedkafka.runtime.clock import real_age_ms
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.topic_names import (
@@ -52,7 +44,15 @@ from embedkafka.runtime.topic_names import (
     TRANSACTION_STATE_TOPIC,
 )
 from embedkafka.runtime.values import dataclass, replace
-from embedkafka.server.broker import Broker
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ApiError
+from embedkafka.wire.protocol.messages.core import FetchRequest
+from embedkafka.wire.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.record import Record
 
 _CLIENT_ID: Final = "embedkafka-report"
 _TIMEOUT_MS: Final = 2_000

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from embedkafka.broker.settings.dynamic import TOPICS
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.cluster_state import PartitionStatus
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle, BrokerState
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.config.dynamic import TOPICS
 from embedkafka.zk.store import ZkError
 
 MARK: Final = "! "

@@ -10,18 +10,18 @@ Invariants: brokers keep nothing for it. What waits is found through what they h
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from embedkafka.broker.answered_request import find_request
 from embedkafka.cluster.reports.request_lines import span
 from embedkafka.cluster.request_log import OWN_CLIENTS
-from embedkafka.purgatory.operation import DelayedOperation
-from embedkafka.purgatory.purgatory import Purgatory
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.runtime.purgatory.operation import DelayedOperation
+from embedkafka.runtime.purgatory.purgatory import Purgatory
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.answered_request import find_request
 
 if TYPE_CHECKING:
+    from embedkafka.broker.broker import Broker
     from embedkafka.cluster.brokers import Brokers
-    from embedkafka.server.broker import Broker
 
 _LINES: Final = 20
 _FETCH: Final = "Fetch"

@@ -16,21 +16,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.topics.auto_creation import Clients
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
 from embedkafka.cluster.request_log import is_own_client
-from embedkafka.net.socket_server import Connection
-from embedkafka.protocol import codec
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE
-from embedkafka.protocol.errors import ProtocolError
-from embedkafka.protocol.headers import decode_request_header
-from embedkafka.protocol.messages.core import ApiVersionsRequest
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.values import NamedTuple
-from embedkafka.server.broker import Broker
-from embedkafka.server.topics.auto_creation import Clients
+from embedkafka.wire.net.socket_server import Connection
+from embedkafka.wire.protocol import codec
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.client_software import UNKNOWN_SOFTWARE
+from embedkafka.wire.protocol.errors import ProtocolError
+from embedkafka.wire.protocol.headers import decode_request_header
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest
 
 _NOTICE_MS: Final = 50
 """How long a broker may take to notice that a client has left, before garbage is collected."""

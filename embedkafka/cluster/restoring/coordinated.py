@@ -10,20 +10,20 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.coordinator.transactions.states import TxnState
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
-from embedkafka.protocol.messages.transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import AwaitTimeout
 from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass, field
-from embedkafka.server.broker import Broker
-from embedkafka.txn.states import TxnState
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from embedkafka.wire.protocol.messages.transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 
 _LOG = logging.getLogger(__name__)
 

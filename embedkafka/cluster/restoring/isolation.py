@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from embedkafka.broker.api_table import SERVED
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.reports.description import find_views
 from embedkafka.cluster.resources import NOT_RUNNING
@@ -49,11 +50,10 @@ from embedkafka.cluster.restoring.undoing import (
 )
 from embedkafka.faults.links import LinkFault
 from embedkafka.faults.request_faults import Fault
-from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.runtime.failures import AwaitTimeout, ClusterClosed, EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.topic_names import INTERNAL_TOPICS
-from embedkafka.server.api_table import SERVED
+from embedkafka.wire.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.acls import Acl

@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from embedkafka.broker.loggers import find_levels, restore_levels
 from embedkafka.cluster.brokers import Brokers, OpenPage
 from embedkafka.cluster.restoring.snapshot import Snapshot, Snapshots
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ApiError
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
 from embedkafka.runtime.locks import leaf_condition
 from embedkafka.runtime.values import dataclass
-from embedkafka.server.loggers import find_levels, restore_levels
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ApiError
 
 if TYPE_CHECKING:
+    from embedkafka.broker.broker import Broker
     from embedkafka.security.tokens import DelegationToken, DelegationTokens
-    from embedkafka.server.broker import Broker
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.waiting import PATIENCE_S
-from embedkafka.protocol.errors import ApiError
 from embedkafka.runtime.clock import REAL_TIME
 from embedkafka.runtime.failures import EmbedKafkaError
 from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.wire.protocol.errors import ApiError
 from embedkafka.zk.payloads import TopicAssignment
 
 _LOG = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from embedkafka.broker.topics.auto_creation import Clients
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.restoring.connections import find_present
-from embedkafka.server.topics.auto_creation import Clients
 from embedkafka.spark.producers import close_producers
 
 

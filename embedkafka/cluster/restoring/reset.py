@@ -11,10 +11,10 @@ empty (`snapshot`).
 from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
+from embedkafka.broker.settings.dynamic import TOPICS
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.waiting import Probe
 from embedkafka.runtime.failures import EmbedKafkaError
-from embedkafka.server.config.dynamic import TOPICS
 
 
 def reset_cluster(brokers: Brokers, kept: Collection[tuple[str, str, str]] = ()) -> None:

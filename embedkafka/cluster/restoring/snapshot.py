@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from embedkafka.broker.log.files.copies import copy_log_dir
 from embedkafka.cluster.brokers import Brokers
 from embedkafka.cluster.lifecycle.lifecycle import BrokerLifecycle
-from embedkafka.log.files.copies import copy_log_dir
 from embedkafka.runtime.failures import EmbedKafkaError, InvalidArgument
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.values import dataclass, field

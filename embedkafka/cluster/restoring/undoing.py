@@ -12,13 +12,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from embedkafka.broker.settings.dynamic import TOPICS
 from embedkafka.cluster.clients.decoding import Decode, decoders_since
 from embedkafka.cluster.restoring.coordinated import Coordinated
 from embedkafka.cluster.restoring.other_state import OtherState
 from embedkafka.cluster.restoring.placements import Placements, placed_among
 from embedkafka.faults.links import LinkFault
 from embedkafka.faults.request_faults import Fault
-from embedkafka.net.socket_server import Connection
 from embedkafka.runtime.ids import BrokerId
 from embedkafka.runtime.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -26,7 +26,7 @@ from embedkafka.runtime.topic_names import (
     TRANSACTION_STATE_TOPIC,
 )
 from embedkafka.runtime.values import NamedTuple, dataclass, replace
-from embedkafka.server.config.dynamic import TOPICS
+from embedkafka.wire.net.socket_server import Connection
 
 if TYPE_CHECKING:
     from embedkafka.security.acl.acls import Acl

@@ -4,7 +4,7 @@ Owner: `_changing` guards reading from the store and replacing the index, one ch
 anyone may read the index. `_lock` (leaf) guards the list of refusals.
 Invariants: the index reflects the store as of the last change this broker has heard of. A change
 made through this broker is in force here when `create` or `delete` returns.
-Not here: the decisions (`index`), and what each request needs (`server.authorization`).
+Not here: the decisions (`index`), and what each request needs (`broker.authorization`).
 """
 
 import logging
@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.locks import ACL_RANK, LEAF_RANK, ranked_lock
 from embedkafka.runtime.scheduler import Scheduler
@@ -28,6 +27,7 @@ from embedkafka.security.acl.znodes import (
     decode_change,
 )
 from embedkafka.security.principals import KafkaPrincipal
+from embedkafka.wire.protocol.api_keys import ApiKey
 from embedkafka.zk.kafka_zk import KafkaZk
 
 _LOG = logging.getLogger("kafka.authorizer.logger")

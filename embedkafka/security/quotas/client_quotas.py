@@ -1,7 +1,7 @@
 """The quotas of a broker's clients: limits from the store, and what each client has used.
 
 Owner: `_lock` (leaf) guards the meters; limits are replaced whole.
-Not here: which requests count (`server.throttling`), quotas in the store (`server.quota_store`).
+Not here: which requests count (`broker.throttling`), quotas in the store (`broker.quota_store`).
 """
 
 from collections.abc import Iterable, Mapping

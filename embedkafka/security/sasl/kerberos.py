@@ -4,10 +4,10 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from embedkafka.net.authentication import LoginRefused
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.security.sasl.exchange import Identity, InvalidCredentials
 from embedkafka.security.sasl.kerberos_names import KerberosNames, NoMatchingRule
+from embedkafka.wire.net.channel_authenticator import LoginRefused
 
 MECHANISM: Final = "GSSAPI"
 

@@ -6,9 +6,9 @@ Secrets are not in any repr.
 from collections.abc import Mapping
 from typing import Final
 
-from embedkafka.net.authentication import LoginRefused
 from embedkafka.security.sasl import oauth_bearer, plain
 from embedkafka.security.sasl.unsecured_token import encode_unsecured_token
+from embedkafka.wire.net.channel_authenticator import LoginRefused
 
 _CLAIM: Final = "unsecuredLoginStringClaim_"
 _LIFETIME: Final = "unsecuredLoginLifetimeSeconds"

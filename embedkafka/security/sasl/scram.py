@@ -12,7 +12,6 @@ import random
 import re
 from typing import Final, Protocol
 
-from embedkafka.net.authentication import LoginRefused
 from embedkafka.runtime.values import dataclass
 from embedkafka.security.sasl.exchange import (
     SASLNAME,
@@ -27,6 +26,7 @@ from embedkafka.security.sasl.scram_credentials import (
     ScramCredential,
     salted_password,
 )
+from embedkafka.wire.net.channel_authenticator import LoginRefused
 
 TOKEN_AUTH: Final = "tokenauth"
 """The extension that makes the user name the id of a delegation token."""

@@ -21,14 +21,14 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import Acl
-from embedkafka.protocol.messages.configs import (
+from embedkafka.runtime import ids as named
+from embedkafka.security.principals import KafkaPrincipal
+from embedkafka.wire.protocol.messages.configs import (
     AlterClientQuotasRequest,
     IncrementalAlterConfigsRequest,
 )
-from embedkafka.protocol.messages.groups import OffsetCommitRequest
-from embedkafka.protocol.messages.topics import AlterPartitionReassignmentsRequest
-from embedkafka.runtime import ids as named
-from embedkafka.security.principals import KafkaPrincipal
+from embedkafka.wire.protocol.messages.groups import OffsetCommitRequest
+from embedkafka.wire.protocol.messages.topics import AlterPartitionReassignmentsRequest
 from tests.chaos.isolation.world import CLIENT_S, KEPT_GROUP, KEPT_TXN, KEPT_USER, World
 from tests.cluster.members import WAYS_TO_LEAVE, Members
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from embedkafka.broker.loggers import find_levels
 from embedkafka.cluster.reports.description import find_views
 from embedkafka.cluster.restoring.coordinated import find_coordinated
-from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.server.loggers import find_levels
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from tests.chaos.isolation.world import KEPT_GROUP, World
 from tests.cluster.members import await_true
 from tests.presence import present

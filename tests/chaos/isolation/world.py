@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import Acl, EmbeddedKafka, Security
+from embedkafka.broker.broker import Broker
 from embedkafka.cluster.restoring.coordinated import find_coordinated
-from embedkafka.net.client import BrokerClient
 from embedkafka.security.principals import KafkaPrincipal
-from embedkafka.server.broker import Broker
+from embedkafka.wire.net.client import BrokerClient
 from tests.cluster.members import PATIENCE_S, await_true
 
 OWN = {"own": 2}

@@ -16,16 +16,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from embedkafka import EmbeddedKafka, Topic
 from embedkafka.cluster.restoring.coordinated import find_coordinated
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.messages.core import FetchRequest
-from embedkafka.protocol.messages.groups import (
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.runtime.ids import TopicPartition as Partition
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.messages.core import FetchRequest
+from embedkafka.wire.protocol.messages.groups import (
     FindCoordinatorRequest,
     JoinGroupRequest,
     JoinGroupResponse,
     SyncGroupRequest,
 )
-from embedkafka.runtime.clock import SystemClock
-from embedkafka.runtime.ids import TopicPartition as Partition
 from tests.cluster.reassignment import reassign
 from tests.presence import present
 

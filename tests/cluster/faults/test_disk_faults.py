@@ -18,9 +18,12 @@ import pytest
 from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError
 from embedkafka.cluster.lifecycle.lifecycle import BrokerState
 from embedkafka.faults.disk import _Access, _Fault
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import MetadataRequest
+from embedkafka.wire.protocol.messages.topics import (
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+)
 from tests.cluster.footprint import refuses
 from tests.cluster.scarcity import connect, error_of
 from tests.cluster.traffic import assert_nothing_lost, sending

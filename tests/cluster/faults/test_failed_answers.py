@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedkafka import BackgroundFailure, EmbeddedKafka
-from embedkafka.server.handlers import fetch as handler
+from embedkafka.broker.apis import fetch as handler
 from tests.wire.clients import eventually
 from tests.wire.one_partition import FETCH_BY_NAME, fetch_request
 from tests.wire.raw_client import RawClient

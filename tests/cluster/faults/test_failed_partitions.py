@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from embedkafka import EmbeddedKafka, OwnedBroker
+from embedkafka.broker.log.log import Log
 from embedkafka.faults.network import Network
-from embedkafka.log.log import Log
 from embedkafka.runtime.failures import BackgroundFailure
 from tests.cluster.traffic import make_producer, send
 

@@ -11,12 +11,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from embedkafka import EmbeddedKafka, SeenRequest
-from embedkafka.log.log import Log
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.broker.log.log import Log
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from tests.cluster.traffic import make_consumer, make_producer, send
 from tests.presence import present
 from tests.wire.clients import eventually

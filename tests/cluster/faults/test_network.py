@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.cluster.traffic import (
     assert_nothing_lost,
     make_consumer,

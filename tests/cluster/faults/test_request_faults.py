@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, InvalidArgument, Topic
 from embedkafka.faults.names import parse_api, parse_error
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.cluster.traffic import make_consumer, make_producer, send
 from tests.presence import present
 

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.transactions import DescribeProducersRequest
 from embedkafka.runtime.hashing import coordinator_partition
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.transactions import DescribeProducersRequest
 from tests.cluster.copying import JavaCopier, copying
 from tests.cluster.traffic import make_consumer, make_producer, sending
 from tests.java_tools.java_client import JavaClient

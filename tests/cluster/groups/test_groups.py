@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from embedkafka import EmbeddedKafka, Topic
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.transactions import DescribeTransactionsRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.transactions import DescribeTransactionsRequest
 from tests.cluster.members import coordinator_of
 from tests.wire.clients import Cluster, await_coordinators, eventually
 from tests.wire.consumer_members import Member as ConsumerMember

@@ -52,7 +52,7 @@ def test_a_topic_is_compacted_up_to_its_newest_record(kafka: EmbeddedKafka) -> N
 
 
 def test_a_topic_whose_replica_moves_is_not_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedkafka.log.moves._CHUNK_BYTES", 1)
+    monkeypatch.setattr("embedkafka.broker.log.moves._CHUNK_BYTES", 1)
     rate = {"replica.alter.log.dirs.io.max.bytes.per.second": 1}
     with EmbeddedKafka(log_dirs=2, config=rate) as kafka:
         prices = kafka.topic("prices", config={"cleanup.policy": "compact"})

@@ -12,10 +12,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import AwaitTimeout, EmbeddedKafka, EmbedKafkaError, Message, OwnedBroker, Topic
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.replica.delayed import DelayedProduce
+from embedkafka.broker.replica.delayed import DelayedProduce
 from embedkafka.runtime.clock import SystemClock
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.presence import present
 from tests.wire.one_partition import batch, produce_request
 

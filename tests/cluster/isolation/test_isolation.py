@@ -21,15 +21,15 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import Acl, AwaitTimeout, EmbeddedKafka, EmbedKafkaError, PartitionStatus
+from embedkafka.broker.controller.controller import Controller
 from embedkafka.cluster.restoring.coordinated import find_coordinated
-from embedkafka.controller.controller import Controller
-from embedkafka.net.client import BrokerDisconnected
-from embedkafka.protocol.errors import ApiError, ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.protocol.messages.topics import CreateTopicsRequest
 from embedkafka.runtime import ids
 from embedkafka.runtime.hashing import coordinator_partition
 from embedkafka.security.principals import KafkaPrincipal
+from embedkafka.wire.net.client import BrokerDisconnected
+from embedkafka.wire.protocol.errors import ApiError, ErrorCode
+from embedkafka.wire.protocol.messages.core import MetadataRequest
+from embedkafka.wire.protocol.messages.topics import CreateTopicsRequest
 from tests.cluster.members import PATIENCE_S, WAYS_TO_LEAVE, Members, await_true
 from tests.cluster.reassignment import reassign
 from tests.presence import present

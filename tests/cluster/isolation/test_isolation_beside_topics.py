@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError, InvalidArgument, Security
+from embedkafka.broker.broker import Broker
 from embedkafka.cluster.restoring.connections import find_connections, find_left_connected
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.messages.configs import IncrementalAlterConfigsRequest
-from embedkafka.protocol.messages.core import ApiVersionsRequest
-from embedkafka.protocol.messages.groups import OffsetCommitRequest
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.security.principals import KafkaPrincipal
-from embedkafka.server.broker import Broker
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.messages.configs import IncrementalAlterConfigsRequest
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest
+from embedkafka.wire.protocol.messages.groups import OffsetCommitRequest
 from tests.wire.raw_client import RawClient
 
 WAIT_S = 20
@@ -146,7 +146,7 @@ def test_levels_of_loggers_are_as_before(kafka: EmbeddedKafka) -> None:
     _Resource = IncrementalAlterConfigsRequest.Resource
     changed = _Resource.Config(name="kafka.server", config_operation=0, value="DEBUG")
     loggers = _Resource(resource_type=8, resource_name="1", configs=[changed])
-    logger = logging.getLogger("embedkafka.server")
+    logger = logging.getLogger("embedkafka.broker")
     before = logger.level
     with kafka.isolated(), client_of(kafka) as client:
         client.call(IncrementalAlterConfigsRequest(resources=[loggers], validate_only=False), 1)

@@ -17,9 +17,9 @@ import pytest
 
 from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError, Topic
 from embedkafka.cluster.brokers import Brokers
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
 from embedkafka.runtime.files import SystemFiles
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.transactions import InitProducerIdRequest
 from tests.cluster.traffic import committed, make_consumer, make_producer, send, sending
 from tests.presence import present
 from tests.wire.one_partition import batch, produce

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError
 from embedkafka.cluster.admin import Admin
-from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from tests.cluster.members import await_true
 
 PATIENCE_S = 30

@@ -13,18 +13,18 @@ from typing import Any, Final
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.message import message, since
-from embedkafka.protocol.messages import registry
-from embedkafka.protocol.messages.core import ApiVersionsRequest
-from embedkafka.protocol.refusals import refusal
-from embedkafka.protocol.wire_types import Int16, Int32, TopicName
+from embedkafka.broker import api_table, dispatch
+from embedkafka.broker.api_table import Api, Need, Served
+from embedkafka.broker.dispatch import RequestContext
+from embedkafka.broker.parts import BrokerParts
 from embedkafka.security.acl.operations import AclOperation, ResourceType
-from embedkafka.server import api_table, dispatch
-from embedkafka.server.api_table import Api, Need, Served
-from embedkafka.server.dispatch import RequestContext
-from embedkafka.server.parts import BrokerParts
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.message import message, since
+from embedkafka.wire.protocol.messages import registry
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest
+from embedkafka.wire.protocol.refusals import refusal
+from embedkafka.wire.protocol.wire_types import Int16, Int32, TopicName
 from tests.tidy.sources import ROOT
 from tests.wire.raw_client import RawClient
 
@@ -70,8 +70,8 @@ def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for cls in (ShareGroupDescribeRequest, ShareGroupDescribeResponse):
         setattr(messages, cls.__name__, cls)
     handlers.__dict__["APIS"] = {KEY: ROW}
-    monkeypatch.setitem(sys.modules, "embedkafka.protocol.messages.added", messages)
-    monkeypatch.setitem(sys.modules, "embedkafka.server.handlers.added", handlers)
+    monkeypatch.setitem(sys.modules, "embedkafka.wire.protocol.messages.added", messages)
+    monkeypatch.setitem(sys.modules, "embedkafka.broker.apis.added", handlers)
     monkeypatch.setitem(registry._FAMILY_OF, KEY, "added")
     # 3. What is known of it before its family is loaded.
     monkeypatch.setitem(api_table.SERVED, KEY, Served(versions=(0, 1), module="added"))
@@ -116,9 +116,9 @@ def test_the_steps_name_the_files_that_this_test_stands_for() -> None:
     _, _, section = text.partition("## Adding an API")
     steps, _, _ = section.partition("\n## ")
     assert set(re.findall(r"embedkafka/[\w/.<>]+", steps)) == {
-        "embedkafka/protocol/messages/<family>.py",
-        "embedkafka/server/handlers/<family>.py",
-        "embedkafka/server/api_table.py",
+        "embedkafka/wire/protocol/messages/<family>.py",
+        "embedkafka/broker/apis/<family>.py",
+        "embedkafka/broker/api_table.py",
     }
 
 

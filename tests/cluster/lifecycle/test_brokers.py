@@ -10,19 +10,19 @@ import pytest
 
 from embedkafka import ClusterClosed, EmbeddedKafka, EmbedKafkaError, OwnedBroker
 from embedkafka.cluster.lifecycle.lifecycle import PREDECESSORS, BrokerState
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.codec import decode, encode
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.headers import encode_request_header
-from embedkafka.protocol.messages.core import (
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.runtime.clock import SystemClock
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.codec import decode, encode
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.headers import encode_request_header
+from embedkafka.wire.protocol.messages.core import (
     ApiVersionsRequest,
     MetadataRequest,
     MetadataResponse,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.runtime.addresses import parse_address
-from embedkafka.runtime.clock import SystemClock
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from embedkafka.zk import paths
 from embedkafka.zk.payloads import NO_FEATURES
 from tests.cluster.traffic import make_producer, send

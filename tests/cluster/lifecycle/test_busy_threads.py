@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from embedkafka import BackgroundFailure, EmbeddedKafka
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.headers import encode_request_header
+from embedkafka.broker.dispatch import Dispatcher
 from embedkafka.runtime import threads
-from embedkafka.server.dispatch import Dispatcher
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.headers import encode_request_header
 from tests.cluster.footprint import our_directories, refuses
 from tests.doubles.own_threads import OwnThreads
 from tests.presence import present
@@ -33,7 +33,7 @@ import os
 import sys
 from pathlib import Path
 from embedkafka.runtime import threads
-from embedkafka.server.dispatch import Dispatcher
+from embedkafka.broker.dispatch import Dispatcher
 
 threads.PATIENCE_S = 0.5
 handle = Dispatcher.handle

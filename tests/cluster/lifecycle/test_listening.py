@@ -9,15 +9,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import EmbeddedKafka, Security
-from embedkafka.net.client import BrokerClient
-from embedkafka.net.transport import own_address
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.brokers import LeaderAndIsrRequest, UpdateMetadataRequest
-from embedkafka.protocol.messages.topics import ElectLeadersRequest
+from embedkafka.broker.settings.listeners import CONTROL_LISTENER
 from embedkafka.runtime.addresses import format_address, is_wildcard, parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import ConfigError
-from embedkafka.server.config.listeners import CONTROL_LISTENER
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.net.transport import own_address
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.brokers import LeaderAndIsrRequest, UpdateMetadataRequest
+from embedkafka.wire.protocol.messages.topics import ElectLeadersRequest
 from tests.cluster.traffic import make_producer, send
 from tests.presence import present
 from tests.wire.raw_client import RawClient

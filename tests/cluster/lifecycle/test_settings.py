@@ -24,54 +24,54 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import EmbeddedKafka
-from embedkafka.cluster import broker_process
-from embedkafka.cluster.lifecycle import ensemble
-from embedkafka.controller.core import ControllerConfig
-from embedkafka.coordinator.runtime import CoordinatorRuntime
-from embedkafka.group.config import GroupConfig
-from embedkafka.group.consumer.assignors import ASSIGNORS
-from embedkafka.log import config as log_config
-from embedkafka.log.cleaning.cleaner import CleanerConfig
-from embedkafka.log.config import LogConfig
-from embedkafka.log.log import Log
-from embedkafka.log.manager import LogManagerConfig
-from embedkafka.net.limits import Limits
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import IncrementalAlterConfigsRequest
-from embedkafka.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-)
-from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.replica.config import ReplicaConfig
-from embedkafka.replica.following.remote_leader import RemoteLeader
-from embedkafka.runtime.failures import Failures
-from embedkafka.runtime.ids import BrokerId, TopicPartition
-from embedkafka.runtime.scheduler import _Task
-from embedkafka.security.tokens import TokenSettings
-from embedkafka.server import authentication
-from embedkafka.server.adapters import LocalPartitions
-from embedkafka.server.broker import Broker
-from embedkafka.server.config import group as group_settings
-from embedkafka.server.config import part_configs
-from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.broker_keys import BROKER_KEYS
-from embedkafka.server.config.definition import (
+from embedkafka.broker import listener_authentication
+from embedkafka.broker.adapters import LocalPartitions
+from embedkafka.broker.apis import fetch, groups, metadata, txns
+from embedkafka.broker.broker import Broker
+from embedkafka.broker.controlled_shutdown import ShutdownPolicy
+from embedkafka.broker.controller.core import ControllerConfig
+from embedkafka.broker.coordinator.groups.config import GroupConfig
+from embedkafka.broker.coordinator.groups.consumer.assignors import ASSIGNORS
+from embedkafka.broker.coordinator.runtime import CoordinatorRuntime
+from embedkafka.broker.coordinator.transactions.config import TxnConfig
+from embedkafka.broker.log import config as log_config
+from embedkafka.broker.log.cleaning.cleaner import CleanerConfig
+from embedkafka.broker.log.config import LogConfig
+from embedkafka.broker.log.log import Log
+from embedkafka.broker.log.manager import LogManagerConfig
+from embedkafka.broker.replica.config import ReplicaConfig
+from embedkafka.broker.replica.following.remote_leader import RemoteLeader
+from embedkafka.broker.settings import group as group_settings
+from embedkafka.broker.settings import part_configs
+from embedkafka.broker.settings.broker import BrokerConfig
+from embedkafka.broker.settings.broker_keys import BROKER_KEYS
+from embedkafka.broker.settings.definition import (
     READ_ONLY,
     ConfigKey,
     ConfigType,
     ConfigValue,
     format_value,
 )
-from embedkafka.server.config.group import GROUP_KEYS
-from embedkafka.server.config.ignored_keys import INERT, INERT_TOPIC
-from embedkafka.server.config.listener_keys import find_inert
-from embedkafka.server.config.topic import effective_topic_config
-from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
-from embedkafka.server.controlled_shutdown import ShutdownPolicy
-from embedkafka.server.handlers import fetch, groups, metadata, txns
-from embedkafka.server.topics.rules import DEFAULT
-from embedkafka.txn.config import TxnConfig
+from embedkafka.broker.settings.group import GROUP_KEYS
+from embedkafka.broker.settings.ignored_keys import INERT, INERT_TOPIC
+from embedkafka.broker.settings.listener_keys import find_inert
+from embedkafka.broker.settings.topic import effective_topic_config
+from embedkafka.broker.settings.topic_keys import SYNONYMS, TOPIC_KEYS
+from embedkafka.broker.topics.rules import DEFAULT
+from embedkafka.cluster import broker_process
+from embedkafka.cluster.lifecycle import ensemble
+from embedkafka.runtime.failures import Failures
+from embedkafka.runtime.ids import BrokerId, TopicPartition
+from embedkafka.runtime.scheduler import _Task
+from embedkafka.security.tokens import TokenSettings
+from embedkafka.wire.net.limits import Limits
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.configs import IncrementalAlterConfigsRequest
+from embedkafka.wire.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from embedkafka.zk import kazoo_store
 from embedkafka.zk.store import ZkStore
 from tests.presence import present
@@ -356,7 +356,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     ),
     # Listeners that ask for SASL read these when they are made, and again after a change.
     **{
-        name: read_by(authentication, name)
+        name: read_by(listener_authentication, name)
         for name in BROKER_KEYS
         if name.startswith(("connection.failed.", "connections.max.reauth.", "sasl."))
         and find_inert(name) is None

@@ -26,10 +26,10 @@ from confluent_kafka.admin import (
 )
 
 from embedkafka import DirectoryInUse, EmbeddedKafka
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest, ProduceRequest
-from embedkafka.records.builder import build_batch
 from embedkafka.runtime.clock import SystemClock
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import MetadataRequest, ProduceRequest
+from embedkafka.wire.records.builder import build_batch
 from tests.java_tools.jvm import JavaProcessError
 from tests.java_tools.zookeeper import ZooKeeperServer
 from tests.java_tools.zookeeper_kafka import ZooKeeperKafka

@@ -19,8 +19,8 @@ from embedkafka.zk.store import (
     WatchEvent,
 )
 from tests.java_tools.zookeeper import ZooKeeperServer
-from tests.unit.controller.harness import tp
-from tests.unit.controller.obedient_brokers import Brokers
+from tests.unit.broker.controller.harness import tp
+from tests.unit.broker.controller.obedient_brokers import Brokers
 from tests.unit.zk.contract import Seen, ZkStoreContract
 from tests.wire.clients import eventually
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from embedkafka.controller.controller import Controller
-from embedkafka.controller.core import ControllerConfig
-from embedkafka.controller.events import ElectionType
-from embedkafka.net.broker_channel import BrokerConnection
-from embedkafka.net.client import BrokerClient
+from embedkafka.broker.controller.controller import Controller
+from embedkafka.broker.controller.core import ControllerConfig
+from embedkafka.broker.controller.events import ElectionType
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.scheduler import ThreadScheduler
+from embedkafka.wire.net.broker_channel import BrokerConnection
+from embedkafka.wire.net.client import BrokerClient
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.kazoo_store import KazooZk
 from embedkafka.zk.payloads import BrokerEndpoint, BrokerInfo, LeaderAndIsr, ReplicaAssignment
@@ -27,8 +27,8 @@ from tests.java_tools.jvm import QUICK_START, JavaProcess
 from tests.java_tools.oracle import kafka_classpath
 from tests.java_tools.ports import free_ports
 from tests.java_tools.zookeeper import ZooKeeperServer
-from tests.unit.controller.harness import tp
-from tests.unit.controller.obedient_brokers import Answer, ObedientBroker
+from tests.unit.broker.controller.harness import tp
+from tests.unit.broker.controller.obedient_brokers import Answer, ObedientBroker
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 

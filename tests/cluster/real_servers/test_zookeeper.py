@@ -23,9 +23,9 @@ from confluent_kafka.cimpl import NewTopic
 from embedkafka import ConfigError, EmbeddedKafka, EmbedKafkaError, cli
 from embedkafka.cluster import broker_process
 from embedkafka.cluster.broker_process import BrokerProcess
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.properties import format_properties
 from embedkafka.security.certificates import CertificateAuthority
+from embedkafka.wire.protocol.errors import ErrorCode
 from embedkafka.zk import paths
 from tests.cluster.processes import PATIENCE_S, SESSION_TIMEOUT_MS, Processes
 from tests.cluster.traffic import assert_nothing_lost, make_consumer, make_producer, sending

@@ -7,9 +7,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from embedkafka import EmbeddedKafka, EmbedKafkaError, TopicSpec
-from embedkafka.log.log import Log
-from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.broker.log.log import Log
 from embedkafka.runtime.ids import TopicPartition
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from tests.cluster.reassignment import reassign, replicas_of
 from tests.cluster.traffic import make_producer
 from tests.presence import present

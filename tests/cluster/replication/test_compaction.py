@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.log.cleaning.compaction import Compaction
+from embedkafka.broker.log.cleaning.compaction import Compaction
 from tests.doubles.own_threads import OwnThreads
 
 

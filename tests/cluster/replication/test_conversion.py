@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.records.batch import RecordBatch
-from embedkafka.records.compression import Compression
-from embedkafka.records.conversion import down_convert_fetched
+from embedkafka.broker import fetch_conversion
 from embedkafka.runtime.buffers import BytesLike
-from embedkafka.server import fetch_conversion
+from embedkafka.wire.records.batch import RecordBatch
+from embedkafka.wire.records.compression import Compression
+from embedkafka.wire.records.conversion import down_convert_fetched
 from tests.wire.one_partition import (
     T0,
     batch,

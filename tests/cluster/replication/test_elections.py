@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from embedkafka import EmbeddedKafka, OwnedBroker, TopicSpec
-from embedkafka.net.client import BrokerClient
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.protocol.messages.topics import ElectLeadersRequest
-from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import MetadataRequest
+from embedkafka.wire.protocol.messages.topics import ElectLeadersRequest
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.presence import present
 from tests.wire.clients import eventually
 

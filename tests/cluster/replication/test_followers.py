@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from embedkafka import EmbeddedKafka, FollowerStatus
-from embedkafka.log.log import Log
-from embedkafka.log.manager import LogManager
-from embedkafka.replica.partition.partition import Partition
-from embedkafka.server import controlled_shutdown
+from embedkafka.broker import controlled_shutdown
+from embedkafka.broker.log.log import Log
+from embedkafka.broker.log.manager import LogManager
+from embedkafka.broker.replica.partition.partition import Partition
 from tests.cluster.traffic import make_producer
 from tests.wire.clients import eventually
 

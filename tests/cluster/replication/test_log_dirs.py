@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from embedkafka import EmbeddedKafka, OwnedBroker
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import (
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+)
 from tests.cluster.traffic import assert_nothing_lost, sending
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient

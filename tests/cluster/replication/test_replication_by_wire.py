@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from embedkafka import EmbeddedKafka
+from embedkafka.broker.replica.fetch import EpochEnd
+from embedkafka.broker.replica.following.remote_leader import RemoteLeader
 from embedkafka.faults.network import Network
-from embedkafka.replica.fetch import EpochEnd
-from embedkafka.replica.following.remote_leader import RemoteLeader
 
 MakeKafka = Callable[..., EmbeddedKafka]
 

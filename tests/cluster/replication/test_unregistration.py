@@ -1,9 +1,9 @@
 """A broker that is down is fenced, until it is unregistered or returns."""
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import DescribeClusterRequest
-from embedkafka.protocol.messages.quorum import UnregisterBrokerRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import DescribeClusterRequest
+from embedkafka.wire.protocol.messages.quorum import UnregisterBrokerRequest
 from tests.wire.raw_client import RawClient
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from embedkafka import EmbeddedKafka
 from embedkafka.cluster.reports.metrics import Metrics
-from embedkafka.protocol.messages.topics import DeleteTopicsRequest
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.topics import DeleteTopicsRequest
 from tests.cluster.members import Members
 from tests.cluster.traffic import make_producer
 from tests.presence import present

@@ -15,9 +15,9 @@ from embedkafka import EmbeddedKafka, InvalidArgument, cli
 from embedkafka.cluster.metrics_page import MetricsPage
 from embedkafka.cluster.reports.metric_names import NAMES
 from embedkafka.cluster.reports.metrics import Metric, Metrics
-from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
-from embedkafka.protocol.messages.core import MetadataRequest
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.configs import AlterClientQuotasRequest
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from tests.wire.clients import eventually
 from tests.wire.one_partition import batch, fetch_request, produce
 from tests.wire.raw_client import RawClient

@@ -388,7 +388,7 @@ def test_a_handle_whose_topic_is_gone_is_no_error_of_a_client(kafka: EmbeddedKaf
 def test_a_report_repeats_the_warnings_of_brokers(kafka: EmbeddedKafka) -> None:
     logging.getLogger("embedkafka.before").warning("too early")
     mark = kafka.mark()
-    logging.getLogger("embedkafka.log").warning("the disk is %s", "slow")
+    logging.getLogger("embedkafka.broker.log").warning("the disk is %s", "slow")
     report = kafka.report(since=mark)
     assert report.endswith("brokers' warnings:\n  MainThread  WARNING  the disk is slow")
     assert "too early" in kafka.report()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from embedkafka import EmbeddedKafka, StateChange, TopicSpec
-from embedkafka.server.loggers import LOGGERS
+from embedkafka.broker.loggers import LOGGERS
 from tests.cluster.reassignment import reassign
 from tests.presence import present
 from tests.wire.clients import eventually

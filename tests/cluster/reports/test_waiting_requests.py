@@ -6,12 +6,12 @@ import confluent_kafka
 import pytest
 
 from embedkafka import EmbeddedKafka, TopicPartition, TopicSpec, WaitingRequest
-from embedkafka.protocol.messages.topics import (
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
 )
-from embedkafka.runtime.addresses import parse_address
 from tests.cluster.followers import await_first_fetches
 from tests.cluster.members import Members
 from tests.cluster.traffic import make_consumer, make_producer

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from embedkafka import Acl, ConfigError, EmbeddedKafka, InvalidArgument
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import ElectLeadersRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import ElectLeadersRequest
 from tests.presence import present
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient

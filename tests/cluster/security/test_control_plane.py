@@ -10,17 +10,17 @@ from typing import Any, Final
 import pytest
 
 from embedkafka import Acl, ConfigError, EmbeddedKafka, Security, TopicSpec
-from embedkafka.net.client import BrokerClient
-from embedkafka.net.request_channel import Request
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.headers import encode_request_header
+from embedkafka.broker.api_table import SERVED, load_api
+from embedkafka.broker.dispatch import Dispatcher
+from embedkafka.broker.settings.listeners import CONTROL_LISTENER
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.clock import SystemClock
 from embedkafka.security.sasl.logins import plain_login
-from embedkafka.server.api_table import SERVED, load_api
-from embedkafka.server.config.listeners import CONTROL_LISTENER
-from embedkafka.server.dispatch import Dispatcher
+from embedkafka.wire.net.client import BrokerClient
+from embedkafka.wire.net.request_channel import Request
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.headers import encode_request_header
 from tests.cluster.broker_requests import (
     AUTHORIZER,
     REQUESTS,

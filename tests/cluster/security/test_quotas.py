@@ -7,10 +7,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from embedkafka import Acl, EmbeddedKafka
-from embedkafka.protocol.messages.configs import AlterClientQuotasRequest
-from embedkafka.protocol.messages.core import ProduceRequest
-from embedkafka.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.configs import AlterClientQuotasRequest
+from embedkafka.wire.protocol.messages.core import ProduceRequest
+from embedkafka.wire.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.wire.clients import eventually
 from tests.wire.one_partition import batch, produce_request
 from tests.wire.raw_client import RawClient

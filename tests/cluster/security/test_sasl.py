@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 
 from embedkafka import ConfigError, EmbeddedKafka, InvalidArgument
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.wire.clients import eventually
 from tests.wire.sasl_cluster import SaslCluster, unsecured_token
 from tests.wire.tokens import create, describe, log_in

@@ -19,10 +19,10 @@ from confluent_kafka.cimpl import NewTopic
 from embedkafka import Acl, ConfigError, EmbeddedKafka, InvalidArgument, Security, cli
 from embedkafka.cli import endings
 from embedkafka.cluster.access.sasl_settings import BROKERS_USER
-from embedkafka.protocol.errors import ErrorCode
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.runtime.properties import parse_properties
 from embedkafka.spark.client_settings import translate_properties
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import authenticate, handshake, scram_final
 from tests.wire.tokens import create

@@ -1,13 +1,13 @@
 """docs/reference/authorization.md: the rights that each API needs, from the rows of the APIs."""
 
-from embedkafka.server.api_table import SERVED, load_api
-from embedkafka.server.authorization.needs import permissions
+from embedkafka.broker.api_table import SERVED, load_api
+from embedkafka.broker.authorization.needs import permissions
 from tests.tidy.pages.compatibility import api_name
 from tests.tidy.pages.tables import table
 
 HEAD = """# Authorization
 
-`make docs` writes this page from the rows of the APIs, in `embedkafka/server/handlers`, by which
+`make docs` writes this page from the rows of the APIs, in `embedkafka/broker/apis`, by which
 the broker itself checks requests. The wire tests compare it with Apache Kafka 4.x.
 
 With `authorizer.class.name` set, a client may do what [ACLs](../how-to/acls.md) allow. The API's

@@ -1,12 +1,12 @@
 """docs/compatibility.md: the broker's APIs and versions, from the table of what it serves."""
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.messages.registry import request_type, versions
-from embedkafka.server.api_table import SERVED, load_api
+from embedkafka.broker.api_table import SERVED, load_api
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.messages.registry import request_type, versions
 
 HEAD = """# Compatibility
 
-`make docs` writes this page from `embedkafka/server/api_table.py`, the table that the broker itself
+`make docs` writes this page from `embedkafka/broker/api_table.py`, the table that the broker itself
 dispatches from. The tests check that it is current.
 
 In short: idempotent and transactional producers; fetches with sessions, long polls and reads from

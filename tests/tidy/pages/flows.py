@@ -32,22 +32,22 @@ FLOWS: Final = (
         "Followers of the same process fetch on the leader's thread, so that the request often "
         "completes before it would have to wait. Others fetch over the wire, as in Kafka.",
         """
-        client > processor: Produce, acks=all | net.processor:Processor._serve
-        processor > leader: decoded request | server.handlers.produce:produce
-        leader: checks epoch and in-sync set | replica.partition.partition:Partition.append_as_leader
-        leader: validates, assigns offsets, writes | log.log:Log.append_as_leader
-        leader > follower: there is news | replica.waiters:Waiters.on_append
-        follower > leader: fetch | replica.following.fetcher:ReplicaFetcher.run_round
-        follower: writes | replica.partition.partition:Partition.append_as_follower
-        follower > leader: fetch from the new end | replica.partition.partition:Partition.fetch_as_follower
+        client > processor: Produce, acks=all | wire.net.processor:Processor._serve
+        processor > leader: decoded request | broker.apis.produce:produce
+        leader: checks epoch and in-sync set | broker.replica.partition.partition:Partition.append_as_leader
+        leader: validates, assigns offsets, writes | broker.log.log:Log.append_as_leader
+        leader > follower: there is news | broker.replica.partition_notifier:PartitionNotifier.on_append
+        follower > leader: fetch | broker.replica.following.fetcher:ReplicaFetcher.run_round
+        follower: writes | broker.replica.partition.partition:Partition.append_as_follower
+        follower > leader: fetch from the new end | broker.replica.partition.partition:Partition.fetch_as_follower
         = while an in-sync replica lacks the batch
-        leader > purgatory: DelayedProduce | replica.writes:Writes.append_records
-        purgatory waits: for the high watermark | replica.delayed:DelayedProduce.try_complete
-        follower > leader: fetch from the new end | replica.reads:Reads.read_as_follower
-        leader > purgatory: high watermark moved | replica.waiters:Waiters.on_high_watermark
+        leader > purgatory: DelayedProduce | broker.replica.leader_writes:LeaderWrites.append_records
+        purgatory waits: for the high watermark | broker.replica.delayed:DelayedProduce.try_complete
+        follower > leader: fetch from the new end | broker.replica.fetch_service:FetchService.read_as_follower
+        leader > purgatory: high watermark moved | broker.replica.partition_notifier:PartitionNotifier.on_high_watermark
         = as soon as all of them have it
-        purgatory --> processor: on_done | replica.delayed:DelayedProduce.on_complete
-        processor --> client: base offset | server.dispatch:RequestContext.reply
+        purgatory --> processor: on_done | broker.replica.delayed:DelayedProduce.on_complete
+        processor --> client: base offset | broker.dispatch:RequestContext.reply
         """,
     ),
     Flow(
@@ -56,21 +56,21 @@ FLOWS: Final = (
         "A consumer reads up to the high watermark, or up to the last stable offset if it is "
         "read-committed.",
         """
-        consumer > processor: Fetch | net.processor:Processor._serve
-        processor > leader: partitions | server.handlers.fetch:fetch
-        leader: reads up to the high watermark | replica.reads:Reads.fetch_messages
+        consumer > processor: Fetch | wire.net.processor:Processor._serve
+        processor > leader: partitions | broker.apis.fetch:fetch
+        leader: reads up to the high watermark | broker.replica.fetch_service:FetchService.fetch_messages
         = fewer than min.bytes
-        leader > purgatory: DelayedFetch | purgatory.purgatory:Purgatory.try_complete_else_watch
-        purgatory > timer: in max.wait.ms | purgatory.timer:SystemTimer.add
-        purgatory waits: under each partition's key | replica.delayed:DelayedFetch.try_complete
+        leader > purgatory: DelayedFetch | runtime.purgatory.purgatory:Purgatory.try_complete_else_watch
+        purgatory > timer: in max.wait.ms | runtime.purgatory.timer:SystemTimer.add
+        purgatory waits: under each partition's key | broker.replica.delayed:DelayedFetch.try_complete
         = the high watermark passes new records
-        leader > purgatory: check the partition's key | purgatory.purgatory:Purgatory.check_and_complete
+        leader > purgatory: check the partition's key | runtime.purgatory.purgatory:Purgatory.check_and_complete
         = or the time is up
-        timer --> purgatory: expired | purgatory.operation:DelayedOperation.expire
+        timer --> purgatory: expired | runtime.purgatory.operation:DelayedOperation.expire
         = either way
-        purgatory > leader: read again | replica.delayed:DelayedFetch.on_complete
+        purgatory > leader: read again | broker.replica.delayed:DelayedFetch.on_complete
         purgatory --> processor: answers
-        processor --> consumer: records, high watermark | server.dispatch:RequestContext.reply
+        processor --> consumer: records, high watermark | broker.dispatch:RequestContext.reply
         """,
     ),
     Flow(
@@ -79,24 +79,24 @@ FLOWS: Final = (
         "The log of a follower may end with records that the new leader never had. It cuts them "
         "off before it appends anything.",
         """
-        controller > follower: LeaderAndIsr | server.handlers.control:leader_and_isr
-        follower: leaves the old leader | replica.leadership:Leadership._change
-        follower > fetcher: follow, TRUNCATING | replica.following.fetcher_loop:FetcherLoop.follow
+        controller > follower: LeaderAndIsr | broker.apis.control:leader_and_isr
+        follower: leaves the old leader | broker.replica.leadership:Leadership._change
+        follower > fetcher: follow, TRUNCATING | broker.replica.following.fetcher_loop:FetcherLoop.follow
         = the leader compares on every fetch, as since Kafka 2.7
-        fetcher > leader: offset and last epoch | replica.following.fetcher:ReplicaFetcher._request
-        leader: finds where the logs part | replica.partition.partition:_find_divergence
-        leader --> fetcher: diverging epoch, its end | replica.partition.partition:Partition._answer
-        fetcher > follower: truncate | replica.partition.partition:Partition.truncate_to
+        fetcher > leader: offset and last epoch | broker.replica.following.fetcher:ReplicaFetcher._request
+        leader: finds where the logs part | broker.replica.partition.partition:_find_divergence
+        leader --> fetcher: diverging epoch, its end | broker.replica.partition.partition:Partition._answer
+        fetcher > follower: truncate | broker.replica.partition.partition:Partition.truncate_to
         = or the follower asks first: inter.broker.protocol.version below 2.7
-        fetcher > leader: OffsetForLeaderEpoch | replica.following.fetcher:ReplicaFetcher._compare_epochs
-        leader --> fetcher: end of that epoch | replica.partition.partition:Partition.end_offset_for_epoch
-        fetcher > follower: truncate | replica.following.truncation:truncation_for
+        fetcher > leader: OffsetForLeaderEpoch | broker.replica.following.fetcher:ReplicaFetcher._compare_epochs
+        leader --> fetcher: end of that epoch | broker.replica.partition.partition:Partition.end_offset_for_epoch
+        fetcher > follower: truncate | broker.replica.following.truncation:truncation_for
         = the logs agree: FETCHING
-        fetcher > leader: fetch from the log end | replica.following.fetcher:ReplicaFetcher._fetch
+        fetcher > leader: fetch from the log end | broker.replica.following.fetcher:ReplicaFetcher._fetch
         leader --> fetcher: records, high watermark
-        fetcher > follower: append | replica.partition.partition:Partition.append_as_follower
-        fetcher > leader: fetch from the new end | replica.following.fetcher:ReplicaFetcher.run_round
-        leader: notes position, may grow ISR | replica.partition.partition:Partition.fetch_as_follower
+        fetcher > follower: append | broker.replica.partition.partition:Partition.append_as_follower
+        fetcher > leader: fetch from the new end | broker.replica.following.fetcher:ReplicaFetcher.run_round
+        leader: notes position, may grow ISR | broker.replica.partition.partition:Partition.fetch_as_follower
         """,
     ),
     Flow(
@@ -105,22 +105,22 @@ FLOWS: Final = (
         "Every request and every timer is an event on the coordinator's loop. A join waits there, "
         "without a thread.",
         """
-        member A > coordinator: Heartbeat | group.classic.groups:ClassicGroups.heartbeat
+        member A > coordinator: Heartbeat | broker.coordinator.groups.classic.groups:ClassicGroups.heartbeat
         = B joins a stable group
-        member B > coordinator: JoinGroup | group.classic.groups:ClassicGroups.join
-        coordinator: PreparingRebalance | group.classic.groups:ClassicGroups._rebalance
-        coordinator waits: for all members | group.classic.groups:ClassicGroups._try_complete_join
-        member A > coordinator: Heartbeat | group.classic.groups:ClassicGroups.heartbeat
+        member B > coordinator: JoinGroup | broker.coordinator.groups.classic.groups:ClassicGroups.join
+        coordinator: PreparingRebalance | broker.coordinator.groups.classic.groups:ClassicGroups._rebalance
+        coordinator waits: for all members | broker.coordinator.groups.classic.groups:ClassicGroups._try_complete_join
+        member A > coordinator: Heartbeat | broker.coordinator.groups.classic.groups:ClassicGroups.heartbeat
         coordinator --> member A: REBALANCE_IN_PROGRESS
-        member A > coordinator: JoinGroup | group.classic.groups:ClassicGroups.join
+        member A > coordinator: JoinGroup | broker.coordinator.groups.classic.groups:ClassicGroups.join
         = all have joined, or the rebalance timeout is over
-        coordinator: CompletingRebalance | group.classic.groups:ClassicGroups._complete_join
+        coordinator: CompletingRebalance | broker.coordinator.groups.classic.groups:ClassicGroups._complete_join
         coordinator --> member A: generation, all members
         coordinator --> member B: generation
-        member B > coordinator: SyncGroup | group.classic.groups:ClassicGroups.sync
-        member A > coordinator: SyncGroup, assignment | group.classic.groups:ClassicGroups.sync
-        coordinator > offsets topic: group, acks=all | coordinator.hosting:ShardHost.carry_out
-        offsets topic --> coordinator: stored: Stable | group.classic.groups:ClassicGroups.on_assignment_stored
+        member B > coordinator: SyncGroup | broker.coordinator.groups.classic.groups:ClassicGroups.sync
+        member A > coordinator: SyncGroup, assignment | broker.coordinator.groups.classic.groups:ClassicGroups.sync
+        coordinator > offsets topic: group, acks=all | broker.coordinator.hosting:ShardHost.carry_out
+        offsets topic --> coordinator: stored: Stable | broker.coordinator.groups.classic.groups:ClassicGroups.on_assignment_stored
         coordinator --> member A: its partitions
         coordinator --> member B: its partitions
         """,
@@ -131,19 +131,19 @@ FLOWS: Final = (
         "The outcome is certain once PrepareCommit is stored. A coordinator that dies after that "
         "leaves the markers to the next one.",
         """
-        producer > coordinator: EndTxn, commit | txn.service:TxnService.end_txn
-        coordinator: Ongoing to PrepareCommit | txn.shard:TxnShard.end
-        coordinator > transaction log: PrepareCommit | coordinator.hosting:ShardHost.carry_out
-        transaction log --> coordinator: stored | txn.shard:Prepared
+        producer > coordinator: EndTxn, commit | broker.coordinator.transactions.service:TxnService.end_txn
+        coordinator: Ongoing to PrepareCommit | broker.coordinator.transactions.shard:TxnShard.end
+        coordinator > transaction log: PrepareCommit | broker.coordinator.hosting:ShardHost.carry_out
+        transaction log --> coordinator: stored | broker.coordinator.transactions.shard:Prepared
         coordinator --> producer: committed
-        coordinator > leaders: WriteTxnMarkers | txn.marker_delivery:MarkerDelivery.carry_out
-        leaders: write markers, acks=all | server.handlers.txns:_write_marker
-        leaders: last stable offset moves | log.producers.state:ProducerState
-        leaders > groups: its offsets | server.handlers.txns:_complete_offsets
-        groups: offsets become visible | group.shard:GroupShard.complete_transaction
-        leaders --> coordinator: marked | txn.marker_delivery:MarkerDelivery._take
-        coordinator: PrepareCommit to CompleteCommit | txn.shard:TxnShard.on_marked
-        coordinator > transaction log: CompleteCommit | coordinator.hosting:ShardHost.carry_out
+        coordinator > leaders: WriteTxnMarkers | broker.coordinator.transactions.marker_delivery:MarkerDelivery.carry_out
+        leaders: write markers, acks=all | broker.apis.txns:_write_marker
+        leaders: last stable offset moves | broker.log.producers.state:ProducerState
+        leaders > groups: its offsets | broker.apis.txns:_complete_offsets
+        groups: offsets become visible | broker.coordinator.groups.shard:GroupShard.complete_transaction
+        leaders --> coordinator: marked | broker.coordinator.transactions.marker_delivery:MarkerDelivery._take
+        coordinator: PrepareCommit to CompleteCommit | broker.coordinator.transactions.shard:TxnShard.on_marked
+        coordinator > transaction log: CompleteCommit | broker.coordinator.hosting:ShardHost.carry_out
         """,
     ),
     Flow(
@@ -153,20 +153,20 @@ FLOWS: Final = (
         "broker everything.",
         """
         old controller > ZooKeeper: session ends | zk.memory:MemorySession.expire
-        ZooKeeper --> candidate: /controller is gone | controller.events:event_of
-        candidate > ZooKeeper: /controller, next epoch | controller.core:ControllerCore._stand
-        ZooKeeper --> candidate: the whole state | controller.core:ControllerCore._take_over
-        candidate > brokers: UpdateMetadata | controller.sender:RequestSender.update_metadata
-        candidate > brokers: LeaderAndIsr, full | controller.core:ControllerCore._start_machines
+        ZooKeeper --> candidate: /controller is gone | broker.controller.events:event_of
+        candidate > ZooKeeper: /controller, next epoch | broker.controller.core:ControllerCore._stand
+        ZooKeeper --> candidate: the whole state | broker.controller.core:ControllerCore._take_over
+        candidate > brokers: UpdateMetadata | broker.controller.sender:RequestSender.update_metadata
+        candidate > brokers: LeaderAndIsr, full | broker.controller.core:ControllerCore._start_machines
         = partitions that the dead broker led
-        candidate: elects from the ISR | controller.election_strategies:elect
-        candidate > ZooKeeper: leader and ISR, if unchanged | controller.state_changes:StateChanges._elect
-        candidate > brokers: LeaderAndIsr | controller.channels:ControllerChannels.send
-        brokers: lead or follow | replica.leadership:Leadership._change
-        brokers: answer from new metadata | server.metadata_cache:MetadataCache.update
+        candidate: elects from the ISR | broker.controller.election_strategies:elect
+        candidate > ZooKeeper: leader and ISR, if unchanged | broker.controller.state_changes:StateChanges._elect
+        candidate > brokers: LeaderAndIsr | broker.controller.channels:ControllerChannels.send
+        brokers: lead or follow | broker.replica.leadership:Leadership._change
+        brokers: answer from new metadata | broker.metadata_cache:MetadataCache.update
         = work that the old controller left
-        candidate: resumes reassignments | controller.reassignment:Reassignments.resume
-        candidate: resumes deletions | controller.topic_deletion:TopicDeletionManager.go_on
+        candidate: resumes reassignments | broker.controller.reassignment:Reassignments.resume
+        candidate: resumes deletions | broker.controller.topic_deletion:TopicDeletionManager.go_on
         = the old controller comes back
         old controller > ZooKeeper: write, old epoch | zk.kafka_zk:KafkaZk.update_partition_states
         ZooKeeper --> old controller: refused; it resigns | zk.kafka_zk:ControllerMoved

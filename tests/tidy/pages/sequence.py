@@ -1,6 +1,6 @@
 """Draws a sequence diagram as SVG from a description in text, one line for each step.
 
-    producer > leader: append | replica.writes:Writes.append_records
+    producer > leader: append | broker.replica.leader_writes:LeaderWrites.append_records
     leader --> producer: acknowledged          dashed: an answer
     leader: writes the batch                   a step of its own
     purgatory waits: for the followers         a state that lasts

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from embedkafka.broker.settings.broker_keys import BROKER_KEYS
+from embedkafka.broker.settings.definition import MAX_DOUBLE, ConfigKey, Update
+from embedkafka.broker.settings.group import GROUP_KEYS, broker_key
+from embedkafka.broker.settings.ignored_keys import IGNORED_KEYS, INERT_TOPIC, UNLISTED_DOCS
+from embedkafka.broker.settings.listener_keys import find_inert
+from embedkafka.broker.settings.topic_keys import SYNONYMS, TOPIC_KEYS
+from embedkafka.broker.settings.view import documentation
 from embedkafka.cluster.config import DECIDED_HERE, REMOTE_DEFAULTS, TEST_DEFAULTS
-from embedkafka.protocol.wire_types import MAX_INT, MAX_LONG
-from embedkafka.server.config.broker_keys import BROKER_KEYS
-from embedkafka.server.config.definition import MAX_DOUBLE, ConfigKey, Update
-from embedkafka.server.config.group import GROUP_KEYS, broker_key
-from embedkafka.server.config.ignored_keys import IGNORED_KEYS, INERT_TOPIC, UNLISTED_DOCS
-from embedkafka.server.config.listener_keys import find_inert
-from embedkafka.server.config.topic_keys import SYNONYMS, TOPIC_KEYS
-from embedkafka.server.config.view import documentation
+from embedkafka.wire.protocol.wire_types import MAX_INT, MAX_LONG
 from tests.presence import present
 from tests.tidy.pages.tables import table
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from embedkafka.controller import partition_machine, replica_machine
-from embedkafka.group.classic import states as group_states
-from embedkafka.txn import states as txn_states
+from embedkafka.broker.controller import partition_machine, replica_machine
+from embedkafka.broker.coordinator.groups.classic import states as group_states
+from embedkafka.broker.coordinator.transactions import states as txn_states
 
 HEAD = """# State machines
 
@@ -27,25 +27,25 @@ class Machine(NamedTuple):
 MACHINES = (
     Machine(
         "A classic group",
-        "embedkafka/group/classic/states.py",
+        "embedkafka/broker/coordinator/groups/classic/states.py",
         group_states.PREDECESSORS,
         group_states.ClassicGroupState.EMPTY,
     ),
     Machine(
         "A transactional id",
-        "embedkafka/txn/states.py",
+        "embedkafka/broker/coordinator/transactions/states.py",
         txn_states.PREDECESSORS,
         txn_states.TxnState.EMPTY,
     ),
     Machine(
         "A partition, to the controller",
-        "embedkafka/controller/partition_machine.py",
+        "embedkafka/broker/controller/partition_machine.py",
         partition_machine.PREDECESSORS,
         partition_machine.PartitionState.NON_EXISTENT,
     ),
     Machine(
         "A replica, to the controller",
-        "embedkafka/controller/replica_machine.py",
+        "embedkafka/broker/controller/replica_machine.py",
         replica_machine.PREDECESSORS,
         replica_machine.ReplicaState.NON_EXISTENT,
     ),

@@ -19,8 +19,8 @@ from embedkafka import cli
 from embedkafka.cli import endings
 from embedkafka.cli.entry import command_line, in_options
 from embedkafka.cluster import broker_process, embedded
-from embedkafka.records.builder import build_batch
 from embedkafka.runtime.failures import BackgroundFailure, ConfigError
+from embedkafka.wire.records.builder import build_batch
 from tests.presence import present
 
 (ACTION,) = (a for a in command_line()._actions if isinstance(a, argparse._SubParsersAction))

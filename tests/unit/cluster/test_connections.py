@@ -6,10 +6,10 @@ from types import ModuleType
 import pytest
 
 from embedkafka.cluster.restoring.connections import _left
-from embedkafka.net.socket_server import Connection
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.client_software import UNKNOWN_SOFTWARE, ClientSoftware
-from embedkafka.protocol.headers import encode_request_header
+from embedkafka.wire.net.socket_server import Connection
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.client_software import UNKNOWN_SOFTWARE, ClientSoftware
+from embedkafka.wire.protocol.headers import encode_request_header
 
 JAVA = ClientSoftware("apache-kafka-java", "3.9.0")
 FIRST = bytes(

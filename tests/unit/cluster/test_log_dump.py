@@ -3,16 +3,16 @@
 import json
 from typing import Any
 
+from embedkafka.broker.coordinator.groups.consumer.records import epoch_record
+from embedkafka.broker.coordinator.groups.records import group_record, offset_record
+from embedkafka.broker.coordinator.transactions.metadata import Transaction
+from embedkafka.broker.coordinator.transactions.records import transaction_record
+from embedkafka.broker.coordinator.transactions.states import TxnState
+from embedkafka.broker.log.dump import Finding
 from embedkafka.cluster.log_dump import as_json, as_text, explain
-from embedkafka.group.consumer.records import epoch_record
-from embedkafka.group.records import group_record, offset_record
-from embedkafka.log.dump import Finding
-from embedkafka.protocol.messages.internal import GroupMetadataValue, OffsetCommitValue
-from embedkafka.records.record import Record
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from embedkafka.txn.metadata import Transaction
-from embedkafka.txn.records import transaction_record
-from embedkafka.txn.states import TxnState
+from embedkafka.wire.protocol.messages.internal import GroupMetadataValue, OffsetCommitValue
+from embedkafka.wire.records.record import Record
 
 COMMITTED = OffsetCommitValue(offset=42, leader_epoch=3, metadata="note", commit_timestamp=5)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from embedkafka.faults.links import CLIENTS, LinkFault, Links, Speed
-from embedkafka.net.request_channel import Request
 from embedkafka.runtime.clock import ManualClock
+from embedkafka.wire.net.request_channel import Request
 from tests.doubles.scheduling import ManualScheduler
 
 LINKS: dict[str, Callable[[Links], LinkFault]] = {

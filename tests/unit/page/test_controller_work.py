@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from embedkafka.controller.event_log import ControllerEventLog, QueuedEvent
-from embedkafka.controller.events import BrokerModifications, Startup
-from embedkafka.controller.state_change_log import StateChangeLog
+from embedkafka.broker.controller.event_log import ControllerEventLog, QueuedEvent
+from embedkafka.broker.controller.events import BrokerModifications, Startup
+from embedkafka.broker.controller.state_change_log import StateChangeLog
 from embedkafka.page.controller_work import ControllerWork
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.zk.payloads import LeaderAndIsr

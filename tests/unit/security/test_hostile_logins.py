@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.protocol import codec
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.headers import encode_request_header
-from embedkafka.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from embedkafka.runtime.clock import ManualClock
-from embedkafka.security.authentication import SaslAuthenticator, SaslSettings
 from embedkafka.security.sasl.exchange import Exchange, Identity
 from embedkafka.security.sasl.oauth_bearer import OAuthBearerExchange
 from embedkafka.security.sasl.plain import PlainExchange
 from embedkafka.security.sasl.scram import ScramAccount, ScramExchange
 from embedkafka.security.sasl.scram_credentials import credential_of
 from embedkafka.security.sasl.unsecured_token import UnsecuredTokenValidator
+from embedkafka.security.sasl_authenticator import SaslAuthenticator, SaslSettings
+from embedkafka.wire.protocol import codec
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.headers import encode_request_header
+from embedkafka.wire.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 
 MECHANISM: Final = "SCRAM-SHA-256"
 _ALICE: Final = ScramAccount(

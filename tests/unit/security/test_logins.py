@@ -5,21 +5,21 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from embedkafka.net.authentication import Login
-from embedkafka.net.client import BrokerClient, BrokerDisconnected
-from embedkafka.net.request_channel import Request
-from embedkafka.net.socket_server import ListenerConfig, ServerConfig, SocketServer
-from embedkafka.protocol import codec
-from embedkafka.protocol.headers import decode_request_header, encode_response_header
-from embedkafka.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
-from embedkafka.security.authentication import SaslAuthenticator, SaslSettings
 from embedkafka.security.sasl.logins import plain_login, unsecured_bearer_login
 from embedkafka.security.sasl.oauth_bearer import OAuthBearerExchange
 from embedkafka.security.sasl.plain import PlainExchange
 from embedkafka.security.sasl.scram import ScramExchange, ScramLogin
 from embedkafka.security.sasl.unsecured_token import UnsecuredTokenValidator
+from embedkafka.security.sasl_authenticator import SaslAuthenticator, SaslSettings
+from embedkafka.wire.net.channel_authenticator import Login
+from embedkafka.wire.net.client import BrokerClient, BrokerDisconnected
+from embedkafka.wire.net.request_channel import Request
+from embedkafka.wire.net.socket_server import ListenerConfig, ServerConfig, SocketServer
+from embedkafka.wire.protocol import codec
+from embedkafka.wire.protocol.headers import decode_request_header, encode_response_header
+from embedkafka.wire.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.unit.security.accounts import Accounts
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

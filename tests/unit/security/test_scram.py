@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedkafka.net.authentication import LoginRefused
 from embedkafka.security.sasl.exchange import AuthenticationFailed, Identity, InvalidCredentials
 from embedkafka.security.sasl.scram import ScramAccount, ScramExchange, ScramLogin
 from embedkafka.security.sasl.scram_credentials import (
@@ -22,6 +21,7 @@ from embedkafka.security.sasl.scram_credentials import (
     decode_credential,
     encode_credential,
 )
+from embedkafka.wire.net.channel_authenticator import LoginRefused
 from tests.presence import present
 from tests.unit.security.accounts import Accounts
 

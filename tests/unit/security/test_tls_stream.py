@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from embedkafka.net.connection import ForeignProtocol
-from embedkafka.net.transport import Stream
 from embedkafka.runtime.buffers import BytesLike
 from embedkafka.security.certificates import CertificateAuthority
 from embedkafka.security.principals import ANONYMOUS, USER, KafkaPrincipal
 from embedkafka.security.tls import ListenerTls
 from embedkafka.security.tls_stream import TlsStream
+from embedkafka.wire.net.connection import ForeignProtocol
+from embedkafka.wire.net.transport import Stream
 from tests.doubles.pem import in_settings
 
 AUTHORITY = CertificateAuthority(datetime.now(UTC))

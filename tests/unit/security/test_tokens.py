@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from embedkafka.protocol.errors import ApiError, ErrorCode
+from embedkafka.broker.settings.broker import BrokerConfig
+from embedkafka.broker.settings.part_configs import find_token_settings
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.security.principals import KafkaPrincipal
 from embedkafka.security.sasl.scram import ScramExchange, ScramLogin
 from embedkafka.security.sasl.scram_credentials import SALT_BYTES
 from embedkafka.security.tokens import DelegationTokens, TokenSettings, decode_token, encode_token
-from embedkafka.server.config.broker import BrokerConfig
-from embedkafka.server.config.part_configs import find_token_settings
+from embedkafka.wire.protocol.errors import ApiError, ErrorCode
 from embedkafka.zk.change_feed import CHANGE_EXPIRATION_MS
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk

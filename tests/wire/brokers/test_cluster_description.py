@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
 )
-from embedkafka.protocol.messages.groups import FindCoordinatorRequest
-from embedkafka.protocol.messages.topics import DescribeLogDirsRequest
+from embedkafka.wire.protocol.messages.groups import FindCoordinatorRequest
+from embedkafka.wire.protocol.messages.topics import DescribeLogDirsRequest
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import batch, each_version, produce
 from tests.wire.one_partition import describe as describe_topic

@@ -5,13 +5,13 @@ from typing import Final
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import (
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.configs import (
     DescribeConfigsRequest,
     ListConfigResourcesRequest,
 )
-from embedkafka.protocol.messages.core import ApiVersionsRequest
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import batch, each_version, produce
 from tests.wire.raw_client import RawClient

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ApiVersionsRequest
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import authenticate, handshake

@@ -6,21 +6,21 @@ from uuid import UUID
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import (
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import (
     ApiVersionsRequest,
     DescribeClusterRequest,
     MetadataRequest,
 )
-from embedkafka.protocol.messages.quorum import (
+from embedkafka.wire.protocol.messages.quorum import (
     AddRaftVoterRequest,
     ControllerListener,
     DescribeQuorumRequest,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import each_version
 from tests.wire.quorum import (

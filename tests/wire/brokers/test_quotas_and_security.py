@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.configs import (
     AlterClientQuotasRequest,
     AlterUserScramCredentialsRequest,
     DescribeClientQuotasRequest,

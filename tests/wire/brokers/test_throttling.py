@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import (
+from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.configs import (
     AlterClientQuotasRequest,
     DescribeClientQuotasRequest,
 )
-from embedkafka.protocol.messages.core import MetadataRequest, ProduceRequest
-from embedkafka.protocol.messages.topics import (
+from embedkafka.wire.protocol.messages.core import MetadataRequest, ProduceRequest
+from embedkafka.wire.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
-from embedkafka.runtime.addresses import parse_address
 from tests.wire.clients import Cluster, eventually
 from tests.wire.one_partition import batch, fetch_request, produce_request
 from tests.wire.raw_client import RawClient

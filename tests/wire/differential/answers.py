@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.wire_types import ZERO_UUID
-from embedkafka.records.batch import read_batches
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.records.batch import read_batches
 from tests.wire.differential.steps import MARK, STRANGERS, Id
 from tests.wire.plain_messages import Plain
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.java_tools.oracle import VERSIONS, ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, create_topic, eventually
 from tests.wire.differential.classic_groups import ClassicGroups

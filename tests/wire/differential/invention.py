@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.differential.runs import Versions
 from tests.wire.differential.steps import Step
 from tests.wire.plain_messages import Plain

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.clients import Cluster
 from tests.wire.differential.answers import Comparison, Difference, Ids, shown
 from tests.wire.differential.steps import MARK, STRANGERS, Id, Step, resolved

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, Final
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.records.compression import Compression
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.records.compression import Compression
 from tests.wire.differential.invention import Choices, draft
 from tests.wire.differential.runs import Versions
 from tests.wire.differential.steps import Batch, Batches, Id, Step

@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.clients import Cluster
 from tests.wire.differential.pair import Conversation, Differs
 from tests.wire.differential.steps import Step

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, Protocol
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.records.builder import build_batch
-from embedkafka.records.compression import Compression
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.records.builder import build_batch
+from embedkafka.wire.records.compression import Compression
 from tests.wire.plain_messages import Plain
 
 #: Begins every name that a sequence makes; each run has another word for it.

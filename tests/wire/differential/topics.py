@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Final
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.differential.invention import Choices, draft
 from tests.wire.differential.runs import Versions
 from tests.wire.differential.steps import Id, Step

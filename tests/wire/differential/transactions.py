@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.differential.invention import Choices, draft
 from tests.wire.differential.runs import Versions
 from tests.wire.differential.steps import Batch, Step

@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.codec import decode
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ApiVersionsRequest, ApiVersionsResponse
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.codec import decode
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest, ApiVersionsResponse
 from tests.wire.clients import Cluster
 from tests.wire.one_partition import each_version
 from tests.wire.raw_client import RawClient

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.messages.core import ApiVersionsRequest
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest
 from tests.wire.clients import Cluster
 from tests.wire.raw_client import TIMEOUT_SECONDS, RawClient
 
@@ -157,7 +157,7 @@ def test_answers_before_the_nonsense_are_sent(address: tuple[str, int]) -> None:
 def test_clients_that_connect_and_leave_are_served_no_worse_than_others(
     address: tuple[str, int],
 ) -> None:
-    """`tests/unit/net/test_socket_server.py` checks that the broker also forgets them."""
+    """`tests/unit/wire/net/test_socket_server.py` checks that the broker also forgets them."""
     with connected(address) as patient:
         for number in range(500):
             leave_at_once(address, reset=number % 2 == 1)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import (
     LATEST,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.clients import Cluster
 from tests.wire.raw_client import RawClient
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import DescribeConfigsRequest
-from embedkafka.protocol.messages.core import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from embedkafka.protocol.messages.groups import OffsetCommitRequest, OffsetFetchRequest
-from embedkafka.protocol.messages.topics import (
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.configs import DescribeConfigsRequest
+from embedkafka.wire.protocol.messages.core import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from embedkafka.wire.protocol.messages.groups import OffsetCommitRequest, OffsetFetchRequest
+from embedkafka.wire.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeLogDirsRequest,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.conftest import SHARED_CONFIG
 from tests.wire.consumer_members import JOIN, Member, describe, settle

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.consumer_groups import (
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
 )
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,

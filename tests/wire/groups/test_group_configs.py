@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.configs import (
     AlterConfigsRequest,
 )
 from tests.wire.clients import Cluster, create_topic, eventually

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
 from tests.wire.clients import Cluster, eventually
 from tests.wire.conftest import SHARED_CONFIG
 from tests.wire.group_offsets import commit

@@ -11,10 +11,10 @@ from typing import Any, Self
 import pytest
 from confluent_kafka import Consumer
 
-from embedkafka.protocol.codec import decode_versioned, encode_versioned
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.codec import decode_versioned, encode_versioned
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from embedkafka.wire.protocol.messages.groups import (
     DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -24,7 +24,7 @@ from embedkafka.protocol.messages.groups import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from embedkafka.protocol.messages.internal import (
+from embedkafka.wire.protocol.messages.internal import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,

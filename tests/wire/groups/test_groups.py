@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.groups import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.codec import decode
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.headers import decode_response_header, encode_request_header
-from embedkafka.protocol.message import REQUIRED, Field, Schema, schema_of
-from embedkafka.protocol.messages.registry import request_type, response_type
-from embedkafka.protocol.varint import encode_uvarint
-from embedkafka.protocol.wire_types import BOOL, Array, Fixed, Struct, Variable, WireType
-from embedkafka.server.api_table import SERVED
+from embedkafka.broker.api_table import SERVED
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.codec import decode
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.headers import decode_response_header, encode_request_header
+from embedkafka.wire.protocol.message import REQUIRED, Field, Schema, schema_of
+from embedkafka.wire.protocol.messages.registry import request_type, response_type
+from embedkafka.wire.protocol.varint import encode_uvarint
+from embedkafka.wire.protocol.wire_types import BOOL, Array, Fixed, Struct, Variable, WireType
 from tests.java_tools.oracle import ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, eventually
 from tests.wire.conftest import SHARED_CONFIG

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.clients import Cluster, await_coordinators, eventually
 from tests.wire.conftest import SHARED_CONFIG
 from tests.wire.plain_messages import ask

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages.registry import request_type
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages.registry import request_type
 from tests.java_tools.oracle import ApacheKafka
 from tests.wire.clients import Cluster, await_coordinators, create_topic, eventually
 from tests.wire.conftest import ONE_BROKER, SHARED_CONFIG

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.java_tools.oracle import ApacheKafka
 from tests.wire.clients import Cluster
 from tests.wire.recorded.damaged_requests import (

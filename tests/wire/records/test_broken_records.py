@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.records.batch import HEADER, HEADER_SIZE, MAX_TIMESTAMP_POSITION, read_batches
-from embedkafka.records.builder import build_batch, write_crc
-from embedkafka.records.compression import Compression, compress
-from embedkafka.records.record import LOG_OVERHEAD
-from embedkafka.records.varint import encode_varint
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.records.batch import HEADER, HEADER_SIZE, MAX_TIMESTAMP_POSITION, read_batches
+from embedkafka.wire.records.builder import build_batch, write_crc
+from embedkafka.wire.records.compression import Compression, compress
+from embedkafka.wire.records.record import LOG_OVERHEAD
+from embedkafka.wire.records.varint import encode_varint
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import LATEST, T0, fetch, list_offset, produce
 from tests.wire.raw_client import RawClient

@@ -11,25 +11,25 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from embedkafka.log.cleaning.cleaner import Cleaner, CleanerConfig
-from embedkafka.log.config import LogConfig
-from embedkafka.log.environment import LogEnvironment
-from embedkafka.log.files.record_ages import RecordAges
-from embedkafka.log.log import AppendOrigin, FetchIsolation, Log
-from embedkafka.log.manager import LogManager
-from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch
-from embedkafka.records.compression import Compression
-from embedkafka.records.control import (
-    ControlType,
-    EndTransactionMarker,
-    build_end_transaction_marker,
-)
+from embedkafka.broker.log.cleaning.cleaner import Cleaner, CleanerConfig
+from embedkafka.broker.log.config import LogConfig
+from embedkafka.broker.log.environment import LogEnvironment
+from embedkafka.broker.log.files.record_ages import RecordAges
+from embedkafka.broker.log.log import AppendOrigin, FetchIsolation, Log
+from embedkafka.broker.log.manager import LogManager
 from embedkafka.runtime.clock import ManualClock, SystemClock
 from embedkafka.runtime.failures import Failures
 from embedkafka.runtime.files import FileRegion, SystemFiles
 from embedkafka.runtime.ids import TopicPartition
 from embedkafka.runtime.scheduler import ThreadScheduler
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.builder import build_batch
+from embedkafka.wire.records.compression import Compression
+from embedkafka.wire.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+)
 from tests.java_tools.jvm import QUICK_START, java
 from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
 from tests.wire.log_dumps import (

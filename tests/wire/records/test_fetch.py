@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import FetchRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import FetchRequest
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import (
     T0,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import FetchRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import FetchRequest
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import batch, describe, produce, values_of
 from tests.wire.raw_client import RawClient

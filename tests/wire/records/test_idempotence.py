@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.transactions import InitProducerIdRequest
 from tests.wire.clients import Cluster, Out, consume, values
 from tests.wire.clients import produce as deliver
 from tests.wire.one_partition import (

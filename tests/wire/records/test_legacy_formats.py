@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
-from embedkafka.records.batch import read_batches
-from embedkafka.records.compression import Compression, compress
-from embedkafka.records.legacy import build_message_set
-from embedkafka.records.record import Record, TimestampType
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.compression import Compression, compress
+from embedkafka.wire.records.legacy import build_message_set
+from embedkafka.wire.records.record import Record, TimestampType
 from tests.wire.clients import Cluster, create_topic
 from tests.wire.one_partition import (
     T0,

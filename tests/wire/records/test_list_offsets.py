@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from embedkafka.records.builder import build_batch
-from embedkafka.records.compression import Compression
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from embedkafka.wire.records.builder import build_batch
+from embedkafka.wire.records.compression import Compression
 from tests.wire.one_partition import (
     EARLIEST,
     LATEST,

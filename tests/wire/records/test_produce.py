@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ApiVersionsRequest, ProduceRequest
-from embedkafka.records.batch import read_batches
-from embedkafka.records.builder import build_batch, write_crc
-from embedkafka.records.compression import Compression
-from embedkafka.records.record import TimestampType
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest, ProduceRequest
+from embedkafka.wire.records.batch import read_batches
+from embedkafka.wire.records.builder import build_batch, write_crc
+from embedkafka.wire.records.compression import Compression
+from embedkafka.wire.records.record import TimestampType
 from tests.wire.clients import Cluster, Out, consume, create_topic, values
 from tests.wire.clients import produce as deliver
 from tests.wire.one_partition import (

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.wire.clients import Cluster, Out, consume, create_topic, eventually, values
 from tests.wire.clients import produce as deliver
 from tests.wire.one_partition import (

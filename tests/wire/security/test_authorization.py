@@ -12,19 +12,19 @@ from typing import Any, Final
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.message import schema_of
-from embedkafka.protocol.messages import consumer_groups as cg
-from embedkafka.protocol.messages import core, security, topics
-from embedkafka.protocol.messages import transactions as t
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.broker.api_table import SERVED, load_api
+from embedkafka.broker.authorization.checks import Checks
+from embedkafka.broker.authorization.needs import permissions
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.security.acl.acls import Acl, PatternType
 from embedkafka.security.acl.operations import AclOperation, ResourceType
-from embedkafka.server.api_table import SERVED, load_api
-from embedkafka.server.authorization.checks import Checks
-from embedkafka.server.authorization.needs import permissions
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.message import schema_of
+from embedkafka.wire.protocol.messages import consumer_groups as cg
+from embedkafka.wire.protocol.messages import core, security, topics
+from embedkafka.wire.protocol.messages import transactions as t
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.clients import eventually
 from tests.wire.conftest import SHARED_CONFIG
 from tests.wire.probes import (

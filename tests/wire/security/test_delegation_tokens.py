@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.security import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.security import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,
 )

@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
-from embedkafka.protocol.messages.core import ApiVersionsRequest, MetadataRequest
-from embedkafka.protocol.messages.groups import HeartbeatRequest
-from embedkafka.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest, MetadataRequest
+from embedkafka.wire.protocol.messages.groups import HeartbeatRequest
+from embedkafka.wire.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.wire import sasl_cluster, tls_cluster
 from tests.wire.conftest import ONE_BROKER, SHARED_CONFIG
 from tests.wire.raw_client import RawClient

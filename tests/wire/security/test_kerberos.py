@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from embedkafka import ConfigError
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import MetadataRequest
-from embedkafka.protocol.messages.topics import ElectLeadersRequest
 from embedkafka.runtime.addresses import parse_address
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import MetadataRequest
+from embedkafka.wire.protocol.messages.topics import ElectLeadersRequest
 from tests.java_tools.java_client import JavaClient
 from tests.java_tools.jvm import JavaProcessError
 from tests.wire.kerberos_cluster import Realm, between_brokers, for_clients, negotiate, running

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages import core
 from embedkafka.security.acl.acls import Acl
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages import core
 from tests.wire.conftest import SHARED_CONFIG
 from tests.wire.secured import ANYONE, Secured, secured_cluster
 

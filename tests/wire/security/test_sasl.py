@@ -14,15 +14,15 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.configs import (
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.configs import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
 )
-from embedkafka.protocol.messages.core import ApiVersionsRequest, MetadataRequest
-from embedkafka.protocol.messages.groups import HeartbeatRequest
-from embedkafka.protocol.messages.security import SaslAuthenticateRequest
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest, MetadataRequest
+from embedkafka.wire.protocol.messages.groups import HeartbeatRequest
+from embedkafka.wire.protocol.messages.security import SaslAuthenticateRequest
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 from tests.wire.sasl_cluster import (

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.java_tools.oracle import ApacheKafka
 from tests.java_tools.ports import free_ports
 from tests.wire.raw_client import RawClient

@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from embedkafka import Acl
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ApiVersionsRequest, MetadataRequest
 from embedkafka.runtime.addresses import parse_address
 from embedkafka.security.certificates import CertificateAuthority
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest, MetadataRequest
 from tests.wire.clients import eventually, poll
 from tests.wire.one_partition import batch, produce
 from tests.wire.raw_client import RawClient

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedkafka import Acl
-from embedkafka.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.errors import ErrorCode
 from tests.wire.clients import eventually
 from tests.wire.raw_client import RawClient
 from tests.wire.tls_cluster import PASSWORDS, TlsCluster

@@ -6,13 +6,13 @@ from typing import Final
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages import core
-from embedkafka.protocol.messages.configs import (
+from embedkafka.security.acl.acls import Acl
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages import core
+from embedkafka.wire.protocol.messages.configs import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
 )
-from embedkafka.security.acl.acls import Acl
 from tests.java_tools.oracle import ApacheKafka
 from tests.java_tools.ports import free_ports
 from tests.wire.clients import eventually

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.java_tools.jvm import QUICK_START, java
 from tests.java_tools.oracle import ApacheKafka, kafka_classpath, kafka_version
 from tests.wire.clients import Cluster, await_coordinators, await_topic, produce_values

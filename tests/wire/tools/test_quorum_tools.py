@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from embedkafka.protocol.messages.core import MetadataRequest
+from embedkafka.wire.protocol.messages.core import MetadataRequest
 from tests.java_tools.command_line import run_tool
 from tests.wire.clients import Cluster
 from tests.wire.quorum import controllers

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import CreateTopicsRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import CreateTopicsRequest
 from tests.wire.clients import Cluster, await_topic, create_topic
 from tests.wire.one_partition import Answer, describe, each_version
 from tests.wire.raw_client import RawClient

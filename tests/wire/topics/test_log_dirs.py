@@ -2,8 +2,11 @@
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import (
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+)
 from tests.wire.one_partition import batch, each_version, produce
 from tests.wire.raw_client import RawClient
 

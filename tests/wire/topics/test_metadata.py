@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.codec import decode, encode
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.headers import decode_response_header, encode_request_header
-from embedkafka.protocol.messages.core import MetadataRequest, MetadataResponse
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.codec import decode, encode
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.headers import decode_response_header, encode_request_header
+from embedkafka.wire.protocol.messages.core import MetadataRequest, MetadataResponse
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.one_partition import describe, each_version
 from tests.wire.raw_client import RawClient

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.plain_messages import Plain, ask, request
 from tests.wire.raw_client import RawClient

@@ -13,13 +13,13 @@ from typing import Any, Final
 import pytest
 
 from embedkafka import EmbeddedKafka
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     DeleteTopicsRequest,
     DescribeLogDirsRequest,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.java_tools.oracle import ApacheKafka
 from tests.wire.clients import Cluster, create_topic, eventually
 from tests.wire.conftest import SHARED_CONFIG

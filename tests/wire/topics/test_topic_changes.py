@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.topics import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.topics import (
     CreatePartitionsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
 )
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.clients import Cluster, await_topic, create_topic, eventually
 from tests.wire.one_partition import (
     EARLIEST,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.transactions import (
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     DescribeTransactionsRequest,
     InitProducerIdRequest,

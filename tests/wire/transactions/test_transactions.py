@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ProduceRequest
-from embedkafka.records.batch import read_batches
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import ProduceRequest
+from embedkafka.wire.records.batch import read_batches
 from tests.java_tools.java_client import JavaClient, JavaError, Message
 from tests.wire.clients import (
     Cluster,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from embedkafka.protocol.errors import ErrorCode
-from embedkafka.protocol.messages.core import ApiVersionsRequest
-from embedkafka.protocol.messages.transactions import InitProducerIdRequest
-from embedkafka.records.batch import read_batches
+from embedkafka.wire.protocol.errors import ErrorCode
+from embedkafka.wire.protocol.messages.core import ApiVersionsRequest
+from embedkafka.wire.protocol.messages.transactions import InitProducerIdRequest
+from embedkafka.wire.records.batch import read_batches
 from tests.java_tools.java_client import JavaClient, JavaError, Message
 from tests.wire.clients import Cluster, consume, create_topic, eventually, values
 from tests.wire.one_partition import Answer, describe, fetch, values_of

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from embedkafka.protocol.api_keys import ApiKey
 from embedkafka.runtime.clock import ManualClock
 from embedkafka.runtime.failures import ConfigError, Failures
 from embedkafka.security.acl.acls import Acl, AclFilter
 from embedkafka.security.acl.authorizer import AclAuthorizer, AuthorizerConfig, Refusal
 from embedkafka.security.acl.operations import AclOperation, ResourceType
+from embedkafka.wire.protocol.api_keys import ApiKey
 from embedkafka.zk.kafka_zk import KafkaZk
 from embedkafka.zk.memory import MemoryZk
 from embedkafka.zk.store import ZkStore

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.plain_messages import Plain
 from tests.wire.recorded.raw_calls.table import (
     GROUP,

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.wire_types import ZERO_UUID
 from embedkafka.security.acl.acls import Acl
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.one_partition import batch
 from tests.wire.plain_messages import Plain
 from tests.wire.recorded.raw_calls.table import (

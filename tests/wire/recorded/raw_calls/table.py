@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from embedkafka.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.api_keys import ApiKey
 from tests.wire.plain_messages import Plain
 
 TOPIC: Final = "raw-orders"

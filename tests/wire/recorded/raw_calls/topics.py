@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from embedkafka.protocol.api_keys import ApiKey
-from embedkafka.protocol.wire_types import ZERO_UUID
+from embedkafka.wire.protocol.api_keys import ApiKey
+from embedkafka.wire.protocol.wire_types import ZERO_UUID
 from tests.wire.plain_messages import Plain
 from tests.wire.recorded.raw_calls.table import ID, LONG, MISSING, NO_ID, TOPIC, Call, call
 
