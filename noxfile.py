@@ -53,6 +53,9 @@ QUICK_SPARK_TESTS: Final = (
     "tests/spark/test_streaming.py",
     EVERY_HELPER,
     "tests/spark/test_local_files.py",
+    "tests/spark/test_real_time.py",
+    "tests/spark/test_transform_with_state.py",
+    "examples/pipeline",
 )
 
 nox.needs_version = ">=2025.2.9"

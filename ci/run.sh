@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 # Quick news comes first, then the longest.
 test=(check spark plugin cluster wire docs chaos)
 gates=(oracle more-spark install takeover)
-nightly=("${test[@]}" "${gates[@]}" slow connect spark-4.0 spark-3.5 tours drawn shuffled no-sendfile hasty oracle-3.9 differences histories fuzz mutants kerberos demo pages coverage release rounds bench)
+nightly=("${test[@]}" "${gates[@]}" slow connect spark-4.3 spark-3.5 tours drawn shuffled no-sendfile hasty oracle-3.9 differences histories fuzz mutants kerberos demo pages coverage release rounds bench)
 
 night=''
 case "${1-}" in

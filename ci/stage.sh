@@ -44,7 +44,7 @@ case "${1-}" in
     # make nightly
     slow) make slow ;;
     connect) tests tests/spark/test_every_helper.py -m gate -n 1 --spark-xdist=shared ;;
-    spark-4.0) make matrix ARGS="-s \"spark(python='3.11', pyspark='4.0.0')\"" ;;
+    spark-4.3) make matrix ARGS="-s \"spark(python='3.11', pyspark='4.3.0')\"" ;;
     spark-3.5) make matrix ARGS="-s \"spark(python='3.11', pyspark='3.5.9')\"" ;;
     tours) tests tests/wire --oracle -m slow -k "apache and (tour or damaged)" --ignore tests/wire/tools/test_admin_tour.py ;;
     drawn) tests tests/unit tests/cluster/handles/test_wrong_values.py tests/cluster/commands/test_wrong_commands.py --new-examples -m "not slow" ;;

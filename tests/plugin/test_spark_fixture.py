@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from embedkafka.spark.connector.installed import release_numbers, require_installed_spark
 from embedkafka.spark.connector.jar_cache import cache_home
 from embedkafka.spark.connector.jars import require_connector
 from embedkafka.spark.connector.packages import require_packages
+from embedkafka.spark.connector.table_formats import TABLE_FORMATS
 
 pytestmark = [pytest.mark.gate, pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -17,6 +19,7 @@ pytestmark = [pytest.mark.gate, pytest.mark.spark, pytest.mark.timeout(300)]
 USERS_CACHE = str(cache_home(os.environ))
 """Looked up before pytester moves the home directory."""
 
+MINOR = release_numbers(require_installed_spark().release)[:2]
 SPARKS_LEFTOVERS = {"artifacts", "spark-warehouse", "metastore_db", "derby.log"}
 
 
@@ -214,6 +217,10 @@ def test_avro_makes_a_round_trip_through_a_topic(
 
 
 @pytest.mark.gate
+@pytest.mark.skipif(
+    any(MINOR not in builds for builds in TABLE_FORMATS.values()),
+    reason="a format has no build for this Spark",
+)
 def test_table_formats_share_a_session(pytester: pytest.Pytester) -> None:
     require_packages(["delta", "iceberg"])  # in the cache
     pytester.makepyfile(
