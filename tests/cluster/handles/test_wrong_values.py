@@ -138,11 +138,20 @@ OBJECTS: Mapping[type, Callable[[EmbeddedKafka], object]] = {
 }
 """How to come by an object of each class that has methods with parameters."""
 
+ACTIONS = (
+    embedkafka.spark.AddRecords,
+    embedkafka.spark.AdvanceClock,
+    embedkafka.spark.CheckLatest,
+    embedkafka.spark.CheckTopic,
+    embedkafka.spark.Crash,
+    embedkafka.spark.Restart,
+)
 UNCHECKED: Mapping[Callable[..., object], str] = {
     EmbeddedKafkaTestCase.run: "unittest calls it",
     embedkafka.SystemClock.subscribe: "for brokers",
     embedkafka.SystemClock.wait_until: "for brokers",
     embedkafka.spark.local_session: "starts a JVM",
+    **dict.fromkeys((action.run for action in ACTIONS), "`check_stream` calls it"),
 }
 
 MODULES = (embedkafka, embedkafka.spark, embedkafka.explore)

@@ -80,7 +80,7 @@ from tests.wire.raw_client import RawClient
 
 WAIT_S: Final = 30
 TOPIC, OTHER_TOPIC, INTERNAL_TOPIC = "inherits", "has-its-own", "has-small-segments"
-ROOT: Final = Path(log_config.__file__).parents[1]
+ROOT: Final = Path(log_config.__file__).parents[2]
 
 Probe = Callable[[Broker], Any]
 
