@@ -93,8 +93,8 @@ def format_settings(packages: Sequence[str], given: Mapping[str, str]) -> dict[s
         catalog = "spark.sql.catalog.iceberg"
         settings[catalog] = "org.apache.iceberg.spark.SparkCatalog"
         settings[f"{catalog}.type"] = "hadoop"
-        # `foreachBatch` has a session and a catalog of its own: what it writes would stay unseen
-        # for the 30 s that the catalog of the test keeps a table.
+        # `foreachBatch` has another session, with another catalog. The test's catalog would keep
+        # tables for 30 s, and show nothing of what such batches write.
         settings[f"{catalog}.cache-enabled"] = "false"
         settings[f"{catalog}.warehouse"] = f"{given.get(_WAREHOUSE, 'spark-warehouse')}/iceberg"
     settings = {key: value for key, value in settings.items() if key not in given}
