@@ -47,7 +47,7 @@ def work(spark, kafka, checkpoint):
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     assert sorted(map(tuple, taken)) == [("aa", 1), ("bb", 1)], taken
-    kafka.delete_topic(topic.name)
+    topic.delete()
 
 with EmbeddedKafka(brokers=1) as kafka:
     for number in range(int(sys.argv[1])):

@@ -1,4 +1,4 @@
-"""`kafka.followers()`, and the metrics of replication and of brokers."""
+"""`topic.followers()`, and the metrics of replication and of brokers."""
 
 from collections.abc import Iterator
 from typing import Any

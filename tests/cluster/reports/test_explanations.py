@@ -1,4 +1,4 @@
-"""`kafka.explain()`: why a partition is as it is."""
+"""`topic.explain()`: why a partition is as it is."""
 
 import re
 from collections.abc import Iterator
