@@ -1,9 +1,11 @@
 """The page in a real browser: what a person sees, presses and clicks."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from embedkafka import EmbeddedKafka
 from embedkafka.page.document import static_page
@@ -120,3 +122,51 @@ def test_a_page_from_a_file_is_complete_in_light_and_dark_wide_and_narrow(
     browser.wait_for("scrollY > 0")
     top = "document.getElementById('failed-9').getBoundingClientRect().top"
     assert browser.run(f"{top} < innerHeight"), "a link to a test opens the page there"
+
+
+def test_long_names_are_whole_without_a_hover_wide_and_narrow(
+    browser: Browser, tmp_path: Path
+) -> None:
+    words = "_".join(["a_settlement_is_reconciled"] * 6)
+    test, topic, group = f"test_{words}.py::test_{words}", f"topic_{words}", f"group_{words}"
+    with EmbeddedKafka() as kafka:
+        recorder = Recorder(kafka, f"kafka_cluster(brokers=1) of test_{words}")
+        recorder.start()
+        kafka.topic(topic).send("tea")
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+        consumer.close()
+        recorder.stop()
+        document = recorder.document()
+    timeline = document["timeline"]
+    began, ended = timeline["started"], timeline["ended"]
+    span = {"lane": "test", "text": test, "status": "passed", "from": began, "to": began + 1}
+    timeline["spans"].append(span)
+    ran = {"id": test, "from": began, "to": ended, "clusters": [document["label"]]}
+    failed = {**ran, "outcome": "failed", "troubles": [], "message": words, "sections": []}
+    again = {**document, "timeline": {**timeline, "started": ended + 1, "ended": ended + 2}}
+    tests = [failed, {**ran, "outcome": "passed"}]
+    file = tmp_path / "report.html"
+    file.write_text(static_page({"title": "run", "tests": tests, "clusters": [document, again]}))
+    browser.open(file.as_uri())
+    browser.wait_for("document.querySelectorAll('.failure').length == 1")
+    assert browser.run("document.querySelectorAll('.failure svg').length") == 1, (
+        "a test shows what its cluster was while the test ran, not what it was later"
+    )
+    wide = "[...document.querySelectorAll('body, nav ~ *, nav ~ * *')].filter("
+    wide += "each => each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0"
+    wide += " && getComputedStyle(each).display != 'inline').map(each => each.outerHTML)"
+    for width in (1280, 800):
+        browser.resize(width, 900)
+        for key, names in (
+            ("1", [test]),
+            ("2", [test, document["label"]]),
+            ("3", [topic]),
+            ("4", [group, topic]),
+            ("5", [topic]),
+        ):
+            browser.press(key)
+            browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+            seen = re.sub(r"\s", "", browser.text())
+            assert all(re.sub(r"\s", "", name) in seen for name in names), (key, seen)
+            assert browser.run(wide) == [], f"view {key} hides something at {width}"

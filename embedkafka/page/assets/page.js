@@ -40,12 +40,17 @@ function table(heads, rows, empty) {
 
 const clock = (ms) => new Date(ms).toISOString().slice(11, 23);
 const cluster = () => view.data.clusters[view.cluster] || view.data.clusters[0];
+// Two that have one name are told apart by when they began.
+const nameOf = (one) => (view.data.clusters.some((each) => each !== one && each.label === one.label)
+  ? `${one.label} from ${clock(one.timeline.started)}` : one.label);
 const state = () => cluster().state;
 const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
 // -- tests of a run, those that failed first
 
 const failed = () => given.tests.filter((test) => test.outcome === "failed");
+// A cluster that several tests share may come and go: each time is a document, under one label.
+const usedBy = (test, each) => test.clusters.includes(each.label) && each.timeline.started <= test.to && each.timeline.ended >= test.from;
 const seconds = (test) => `${((test.to - test.from) / 1000).toFixed(2)} s`;
 
 function tests() {
@@ -53,7 +58,7 @@ function tests() {
   return [...failed().map(failure),
     panel(`${failed().length ? "Other tests" : "Tests"} with Kafka (${others.length})`, table(["test", "outcome", "#time", "clusters"], others.map((test) => [
       el("td", { class: "mono wrap" }, test.id), el("span", { class: `chip ${test.outcome === "passed" ? "good" : ""}` }, test.outcome), seconds(test),
-      links(test)]), "There were no others."))];
+      el("td", { class: "wrap" }, links(test))]), "There were no others."))];
 }
 
 function failure(test, at) {
@@ -64,14 +69,14 @@ function failure(test, at) {
     test.troubles.length ? el("ul", { class: "plain bad-text" }, test.troubles.map((line) => el("li", {}, line))) : null,
     test.sections.map(([name, text], part) => el("details", { id: `part-${at}-${part}`, open: at === 0 && name.startsWith("Kafka") ? "" : null },
       el("summary", {}, name), el("pre", {}, text))),
-    given.clusters.filter((each) => test.clusters.includes(each.label)).map((each) => el("div", {},
-      el("h2", {}, each.label), timeline(within(each.timeline, test)))),
+    given.clusters.filter((each) => usedBy(test, each)).map((each) => el("div", {},
+      el("h2", {}, nameOf(each)), timeline(within(each.timeline, test)))),
     el("div", { class: "row" }, links(test)));
 }
 
 function links(test) {
   return el("span", {}, test.clusters.map((label) => {
-    const at = given.clusters.findIndex((each) => each.label === label);
+    const at = given.clusters.findIndex((each) => each.label === label && usedBy(test, each));
     return at < 0 ? label : el("button", { type: "button", onclick: () => { view.cluster = at; view.topic = null;
       view.named = (given.clusters[at].state.topics || []).find((topic) => topic.owner === test.id)?.name; show("topics"); } }, `topics in ${label}`);
   }));
@@ -145,10 +150,10 @@ function timeline(data) {
     parts.push(el("svg:text", { x: 0, y: y + 12 }, NAMES[lane] || lane));
     for (const span of data.spans.filter((each) => each.lane === lane)) {
       const begin = x(span.from), end = Math.max(x(span.to), begin + 2);
-      const name = span.text.split("::").at(-1), fits = end - begin > 6.5 * name.length + 8;
+      const name = span.text.split("::").at(-1), room = Math.floor((end - begin - 8) / 6.5);
       parts.push(el("svg:rect", { x: begin, y, width: end - begin, height: 14, rx: 3, class: `s-${span.status}`, "fill-opacity": 0.82 },
         el("svg:title", {}, `${span.text} (${span.status}), ${((span.to - span.from) / 1000).toFixed(2)} s from ${clock(span.from)}`)),
-      fits ? el("svg:text", { x: begin + 5, y: y + 11, class: "name" }, name) : "");
+      room >= Math.min(8, name.length) ? el("svg:text", { x: begin + 5, y: y + 11, class: "name" }, cut(name, room)) : "");
     }
     y += row;
   }
@@ -181,14 +186,16 @@ function timeline(data) {
   return el("div", {}, el("div", { class: "scroll" },
     el("svg:svg", { viewBox: `0 0 ${width} ${base + 22}`, role: "img", "aria-label": "Timeline of the run" }, parts)),
   el("div", { class: "legend" }, legend.map(([color, text]) => el("span", {}, el("i", { style: `background:var(${color})` }), text))),
+  data.lag && happened(lanes.filter((lane) => NAMES[lane]).map((lane) => NAMES[lane]).join(", "), data.spans.filter((each) => NAMES[each.lane])
+    .map((each) => ({ at: each.from, text: `${each.text} (${each.status})` }))),
   data.lag && happened("events", data.events), data.lag && happened("state changes", data.changes),
   data.lag && happened("controller events", data.spans.filter((each) => each.lane === "controller").map((each) => (
     { at: each.from, text: `${each.text}, took ${(each.to - each.from).toFixed(1)} ms` }))));
 }
 
 function happened(name, events) {
-  return events.length ? el("details", { id: `all-${name.replace(" ", "-")}`, style: "margin-top:8px" }, el("summary", {}, `${events.length} ${name}`),
-    table(["time", "what"], events.slice(-200).reverse().map((event) => [clock(event.at), event.text]), "")) : null;
+  return events.length ? el("details", { id: `all-${name.replace(/\W+/g, "-")}`, style: "margin-top:8px" }, el("summary", {}, `${name} (${events.length})`),
+    table(["time", "what"], events.slice(-200).reverse().map((event) => [clock(event.at), el("td", { class: "wrap" }, event.text)]), "")) : null;
 }
 
 const rank = (lane) => (LANES.includes(lane) ? LANES.indexOf(lane) : lane.startsWith("broker") ? 1.5 : lane.startsWith("controller") ? 1.7 : 5);
@@ -285,7 +292,7 @@ function groups() {
     curve(lag[each.group]),
     each.members.length ? table(["client", "host", "partitions", "#last heard"], each.members.map((member) =>
       [member.client || "–", member.host, el("td", { class: "wrap" }, member.partitions || "none"), member.heard]), "") : null,
-    each.offsets.length ? table(["partition", "#committed", "#lag"], each.offsets.map((one) => [one.partition, one.committed,
+    each.offsets.length ? table(["partition", "#committed", "#lag"], each.offsets.map((one) => [el("td", { class: "wrap" }, one.partition), one.committed,
       one.lag ? el("td", { class: "n bad-text" }, one.lag) : one.lag]), "") : null));
 }
 
@@ -301,7 +308,7 @@ function curve(points) {
 
 function requests() {
   const s = state();
-  const lines = (all, empty) => (all.length ? el("div", { class: "scroll" }, el("ul", { class: "plain mono", style: "white-space:pre" }, all.map((line) => el("li", {}, line))))
+  const lines = (all, empty) => (all.length ? el("ul", { class: "plain mono", style: "white-space:pre-wrap" }, all.map((line) => el("li", {}, line)))
     : el("p", { class: "empty" }, empty));
   return [panel("Answers with errors", lines(s.errors || [], s.can_act === false ? "Only embedded clusters know." : "There were none.")),
     panel("Last requests, the newest first", lines(s.requests || [], s.can_act === false ? "Only embedded clusters know." : "There were none."))];
@@ -325,16 +332,17 @@ function render() {
     if (focus[1] !== null && $(focus[0]).setSelectionRange) $(focus[0]).setSelectionRange(focus[1], focus[1]);
   }
   for (const tab of TABS) $(`tab-${tab}`).setAttribute("aria-selected", String(tab === view.tab));
-  $("where").textContent = view.data.bootstrap || view.data.title || "";
+  const several = view.data.clusters.length > 1 && view.tab !== "tests";
+  $("where").textContent = view.data.bootstrap || (several ? nameOf(cluster()) : view.data.title) || "";
   const troubles = (state().troubles || []).length;
   const bad = given.tests ? failed().length : troubles;
   $("health").textContent = given.tests ? (bad ? `${bad} failed` : "all passed") : bad ? `${bad} wrong` : "all is well";
   $("health").className = `chip ${bad ? "bad" : "good"}`;
   const choice = $("cluster");
-  choice.hidden = view.data.clusters.length < 2 || view.tab === "tests";
+  choice.hidden = !several;
   choice.value = view.cluster;
   if (choice.options.length !== view.data.clusters.length) {
-    choice.replaceChildren(...view.data.clusters.map((each, at) => el("option", { value: at }, cut(each.label, 60))));
+    choice.replaceChildren(...view.data.clusters.map((each, at) => el("option", { value: at }, cut(nameOf(each), 60))));
   }
 }
 
