@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Iterator
 from typing import Final
 
 _CODE: Final = re.compile(r"\x1b\[([\d;]*)m")
@@ -24,13 +25,18 @@ pre {{ font: 14px/1.45 "DejaVu Sans Mono", monospace; }}
 
 def as_page(printed: str) -> str:
     """The page; it has the size of its text."""
-    shown, style = [], {"color": "", "weight": ""}
+    shown = (f'<span style="{css}">{html.escape(text)}</span>' for css, text in runs(printed))
+    return _PAGE.format("".join(shown))
+
+
+def runs(printed: str) -> Iterator[tuple[str, str]]:
+    """The pieces of the text that look alike, each with its CSS."""
+    style = {"color": "", "weight": ""}
     text, *rest = _CODE.split(printed)
     for code, following in zip(["0", *rest[::2]], [text, *rest[1::2]], strict=True):
         for number in code.split(";"):
             _set(style, number)
-        shown.append(f'<span style="{_css(style)}">{html.escape(following)}</span>')
-    return _PAGE.format("".join(shown))
+        yield _css(style), following
 
 
 def _set(style: dict[str, str], number: str) -> None:

@@ -11,6 +11,7 @@ from embedkafka import EmbeddedKafka
 from embedkafka.page.document import static_page
 from embedkafka.page.recorder import Recorder
 from tests.page.browser import CHROMIUM, Browser
+from tests.page.cast import Shown, as_cast
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 
@@ -170,3 +171,23 @@ def test_long_names_are_whole_without_a_hover_wide_and_narrow(
             seen = re.sub(r"\s", "", browser.text())
             assert all(re.sub(r"\s", "", name) in seen for name in names), (key, seen)
             assert browser.run(wide) == [], f"view {key} hides something at {width}"
+
+
+def test_a_cast_shows_each_command_when_its_time_comes(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "cast.svg"
+    long = "\n".join(f"\x1b[31mline {number}\x1b[0m" for number in range(60))
+    file.write_text(as_cast([Shown("first", long, 5), Shown("second", "green", 5)]))
+    browser.open(file.as_uri())
+    browser.wait_for("document.getAnimations().length == 5")
+
+    def visible_at(ms: int) -> list[str]:
+        moved = f"each => {{ each.pause(); each.currentTime = {ms}; }}"
+        browser.run(f"document.getAnimations().forEach({moved})")
+        lines = "[...document.querySelectorAll('text')].filter(each => { "
+        lines += "const y = each.getBoundingClientRect().top; return y >= 0 && y < innerHeight"
+        lines += " && getComputedStyle(each).visibility == 'visible'; })"
+        return list(browser.run(f"{lines}.map(each => each.textContent)"))
+
+    assert visible_at(100) == ["$ first"]
+    assert visible_at(3_000)[:2] == ["$ first", "line 0"]
+    assert visible_at(12_000)[-3:] == ["line 59", "$ second", "green"]
