@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from embedkafka.broker.controller.state_change_log import StateChange as StateChange
     from embedkafka.cluster.access.acls import Acls as Acls
     from embedkafka.cluster.access.logins import Logins as Logins
+    from embedkafka.cluster.access.quotas import ClientQuota as ClientQuota
+    from embedkafka.cluster.access.quotas import Quotas as Quotas
     from embedkafka.cluster.access.security import Security as Security
     from embedkafka.cluster.clients.group_status import GroupMember as GroupMember
     from embedkafka.cluster.clients.group_status import GroupStatus as GroupStatus
@@ -85,6 +87,7 @@ _HOMES = {
     "BrokerHandle": "cluster.handles.brokers",
     "BrokerHandles": "cluster.handles.brokers",
     "BrokerState": "cluster.lifecycle.lifecycle",
+    "ClientQuota": "cluster.access.quotas",
     "Cluster": "cluster.cluster",
     "ClusterClosed": "runtime.failures",
     "ClusterConfig": "cluster.config",
@@ -122,6 +125,7 @@ _HOMES = {
     "PatternType": "security.acl.acls",
     "PermissionType": "security.acl.acls",
     "QueryFailed": "runtime.failures",
+    "Quotas": "cluster.access.quotas",
     "Refusal": "security.acl.authorizer",
     "RequestFilter": "faults.injection",
     "ResourcePattern": "security.acl.acls",

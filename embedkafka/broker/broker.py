@@ -27,6 +27,7 @@ from embedkafka.broker.settings.dynamic import OF_QUOTAS
 from embedkafka.broker.settings.listeners import PLAINTEXT
 from embedkafka.runtime.failures import ConfigError
 from embedkafka.runtime.ids import format_uuid
+from embedkafka.runtime.locks import ACL_RANK, ranked_lock
 from embedkafka.runtime.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from embedkafka.runtime.values import dataclass
 from embedkafka.security.principals import ANONYMOUS
@@ -90,6 +91,7 @@ class Broker:
         self.logs, self.replicas = parts.logs, parts.replicas
         self.run_state = RunState.NOT_RUNNING
         self._quotas: ClientQuotas | None = None
+        self._reading_quotas = ranked_lock("quotas of clients", ACL_RANK)
         self._is_unclean = False
 
     # -- lifecycle
@@ -113,10 +115,10 @@ class Broker:
         self.config.start(
             on_topic=self._on_topic_config,
             on_broker=self._on_broker_config,
-            on_quotas=self._on_quotas,
+            on_quotas=self.reload_quotas,
         )
         self._start_security()
-        self._on_quotas()
+        self.reload_quotas()
         self._on_broker_config(self.config.broker)
         if self.authorizer is not None:
             self.authorizer.start()
@@ -319,8 +321,12 @@ class Broker:
         assert self.authentication is not None
         return self.authentication.find_own_principal(name)
 
-    def _on_quotas(self) -> None:
+    def reload_quotas(self) -> None:
         """Reads the quotas of clients, and puts them before the handlers if there are any."""
+        with self._reading_quotas:
+            self._read_quotas()
+
+    def _read_quotas(self) -> None:
         if self._quotas is None:
             if not any(map(self.zk.configured_entities, OF_QUOTAS)):
                 return

@@ -1,4 +1,7 @@
-"""Creates, grows and deletes topics through real requests to a broker that answers."""
+"""Creates, grows and deletes topics through real requests to a broker that answers.
+
+Other owners of requests send theirs with `Admin.call`.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
@@ -46,7 +49,7 @@ class Admin:
         request = CreateTopicsRequest(
             topics=[_topic(name, spec) for name, spec in topics.items()], timeout_ms=_TIMEOUT_MS
         )
-        response, is_repeated = self._call(lambda client: client.call(request, _CREATE_TOPICS))
+        response, is_repeated = self.call(lambda client: client.call(request, _CREATE_TOPICS))
         for topic in response.topics:
             if is_repeated and topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 continue  # by the first request, whose answer was lost
@@ -63,7 +66,7 @@ class Admin:
         request = CreatePartitionsRequest(
             topics=[wanted], timeout_ms=_TIMEOUT_MS, validate_only=False
         )
-        response, _ = self._call(lambda client: client.call(request, _CREATE_PARTITIONS))
+        response, _ = self.call(lambda client: client.call(request, _CREATE_PARTITIONS))
         for result in response.results:
             _check("grow", topic, result.error_code, result.error_message)
 
@@ -73,7 +76,7 @@ class Admin:
 
         wanted = DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID)
         request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms)
-        response, is_repeated = self._call(
+        response, is_repeated = self.call(
             lambda client: client.call(request, _DELETE_TOPICS, timeout_ms=timeout_ms + _GRACE_MS)
         )
         (topic,) = response.responses
@@ -83,7 +86,7 @@ class Admin:
             _check("delete", name, topic.error_code, topic.error_message)
         return True  # or it was by the first request, whose answer was lost
 
-    def _call(self, ask: "Callable[[BrokerClient], R]") -> tuple[R, bool]:
+    def call(self, ask: "Callable[[BrokerClient], R]") -> tuple[R, bool]:
         """The answer, and whether an earlier broker may have done it and not answered."""
         failure: OSError | None = None
         may_be_done = False

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from embedkafka.broker.controller.state_change_log import StateChange
     from embedkafka.cluster.access.acls import Acls
     from embedkafka.cluster.access.logins import Logins
+    from embedkafka.cluster.access.quotas import Quotas
     from embedkafka.cluster.access.security import PreparedSecurity, Security
     from embedkafka.cluster.owned.brokers import OwnedBroker, OwnedBrokers
     from embedkafka.cluster.owned.groups import OwnedGroup
@@ -632,6 +633,13 @@ class EmbeddedKafka(Cluster):
 
         certificates = None if self._reach.prepared is None else self._reach.prepared.certificates
         return Logins(self._require_brokers(), self._rng, certificates)
+
+    @property
+    def quotas(self) -> "Quotas":
+        """Limits what users, client ids and addresses may use."""
+        from embedkafka.cluster.access.quotas import Quotas  # most clusters need none
+
+        return Quotas(self._reach.admin, self._require_brokers())
 
     # -- earlier states
 

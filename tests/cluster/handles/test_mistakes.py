@@ -38,6 +38,7 @@ from embedkafka import (
     OwnedBrokers,
     OwnedGroup,
     OwnedTopic,
+    Quotas,
     Security,
     Snapshot,
     SystemClock,
@@ -122,6 +123,26 @@ CALLS: dict[Any, list[tuple[Callable[[Any], object], str]]] = {
     ],
     Logins.expire_tokens: [
         (lambda kafka: kafka.logins.expire_tokens("x"), "'x' has no delegation tokens")
+    ],
+    Quotas.describe: [(lambda kafka: kafka.quotas.describe(), 'say whom .* such as user="job"')],
+    Quotas.set: [
+        (lambda kafka: kafka.quotas.set(producer_byte_rate=1), 'say whom .* such as user="job"'),
+        (lambda kafka: kafka.quotas.set(user=5, producer_byte_rate=1), "user must be text"),
+        (lambda kafka: kafka.quotas.set(user="x"), "name a limit, such as producer_byte_rate="),
+        (lambda kafka: job_quota(kafka, producer_byte_rate="x"), "a number .* got 'x'"),
+        (lambda kafka: job_quota(kafka, producer_byte_rate=-1), "a number .* got -1"),
+        (lambda kafka: job_quota(kafka, producer_byte_rate=0), "must be greater than 0"),
+        (lambda kafka: job_quota(kafka, producer_byte_rate=1.5), "cannot be a fractional value"),
+        (lambda kafka: job_quota(kafka, connection_creation_rate=1), "key connection_creation"),
+        (lambda kafka: job_quota(kafka, ip="::1", consumer_byte_rate=1), "is for an ip alone"),
+        (lambda kafka: kafka.quotas.set(ip="x", connection_creation_rate=1), "not a valid IP"),
+    ],
+    Quotas.remove: [
+        (lambda kafka: kafka.quotas.remove(client_id="job"), "client-id job has no quota"),
+        (
+            lambda kafka: kafka.quotas.remove("producer_byte_rat", client_id="job"),
+            r"did you mean producer_byte_rate\?",
+        ),
     ],
     Metrics.total: [
         (lambda kafka: kafka.metrics().total("Sice"), "no metric 'Sice'; did you mean 'Size'")
@@ -586,6 +607,11 @@ UNCHECKED: dict[Any, str] = {
 def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(brokers=2, topics={"orders": 2}) as cluster:
         yield cluster
+
+
+def job_quota(kafka: EmbeddedKafka, **limits: Any) -> None:
+    """Any: they are of wrong types."""
+    kafka.quotas.set(client_id="job", **limits)
 
 
 def orders(kafka: Any) -> Any:

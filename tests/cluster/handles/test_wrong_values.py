@@ -119,6 +119,7 @@ OBJECTS: Mapping[type, Callable[[EmbeddedKafka], object]] = {
     embedkafka.OwnedBrokers: lambda kafka: kafka.brokers,
     embedkafka.OwnedGroup: lambda kafka: kafka.group("readers"),
     embedkafka.OwnedTopic: lambda kafka: kafka.existing_topic("orders"),
+    embedkafka.Quotas: lambda kafka: kafka.quotas,
     embedkafka.SystemClock: lambda kafka: embedkafka.SystemClock(),
     embedkafka.Topic: lambda kafka: kafka.existing_topic("orders"),
     embedkafka.explore.Options: lambda kafka: embedkafka.explore.Options(

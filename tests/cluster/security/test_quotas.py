@@ -2,13 +2,13 @@
 
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from embedkafka import Acl, EmbeddedKafka
+from embedkafka import Acl, ClientQuota, EmbeddedKafka, InvalidArgument
 from embedkafka.runtime.addresses import parse_address
-from embedkafka.wire.protocol.messages.configs import AlterClientQuotasRequest
 from embedkafka.wire.protocol.messages.core import ProduceRequest
 from embedkafka.wire.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.wire.clients import eventually
@@ -51,15 +51,6 @@ def produced(size: int, *, acks: int = 1) -> ProduceRequest:
     return produce_request("orders", batch(b"x" * size), acks=acks)
 
 
-def set_quota(client: RawClient, key: str, value: float, **entity: str) -> None:
-    _Entry = AlterClientQuotasRequest.Entry
-    entry = _Entry(
-        entity=[_Entry.Entity(entity_type=kind, entity_name=name) for kind, name in entity.items()],
-        ops=[_Entry.Op(key=key, value=value, remove=False)],
-    )
-    client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
-
-
 def is_throttled(client: RawClient, size: int) -> bool:
     return bool(client.call(produced(size), 9).throttle_time_ms)
 
@@ -76,8 +67,7 @@ def test_a_quota_is_for_the_user_who_has_logged_in() -> None:
         admin_client = AdminClient(settings)
         admin_client.create_topics([NewTopic("orders", 1, 1)])["orders"].result(WAIT_S)
         kafka.acls.add(*(Acl.allow(user, "WRITE", topic="orders") for user in ("alice", "bob")))
-        with logged_in(kafka, "admin") as admin:
-            set_quota(admin, "producer_byte_rate", 100_000.0, user="alice")
+        kafka.quotas.set(user="alice", producer_byte_rate=100_000)
         with logged_in(kafka, "alice") as alice, logged_in(kafka, "bob") as bob:
             eventually(lambda: is_throttled(alice, 300_000), "alice has to wait")
             assert not is_throttled(bob, 900_000)
@@ -89,8 +79,8 @@ def test_a_quota_is_for_the_user_who_has_logged_in() -> None:
 def test_a_wait_ends_when_the_cluster_says_so() -> None:
     with EmbeddedKafka(topics={"orders": 1}, config=PATIENT) as kafka:
         address = parse_address(kafka.bootstrap_servers)
-        with RawClient(*address) as admin, RawClient(*address, client_id="slow") as slow:
-            set_quota(admin, "producer_byte_rate", 1000.0, **{"client-id": "slow"})
+        with RawClient(*address, client_id="slow") as slow:
+            kafka.quotas.set(client_id="slow", producer_byte_rate=1000)
             eventually(lambda: is_throttled(slow, 100_000), "the producer has to wait")
             waiting = slow.send(produced(1), 9)
             kafka.clock.advance(hours=100)
@@ -101,8 +91,8 @@ def test_a_wait_ends_when_the_cluster_says_so() -> None:
 def test_a_write_without_an_answer_is_throttled_too() -> None:
     with EmbeddedKafka(topics={"orders": 1}, config=PATIENT) as kafka:
         address = parse_address(kafka.bootstrap_servers)
-        with RawClient(*address) as admin, RawClient(*address, client_id="slow") as slow:
-            set_quota(admin, "producer_byte_rate", 1000.0, **{"client-id": "slow"})
+        with RawClient(*address, client_id="slow") as slow:
+            kafka.quotas.set(client_id="slow", producer_byte_rate=1000)
             eventually(lambda: is_throttled(slow, 2_000), "the quota holds")
             kafka.clock.advance(hours=100)
             before = len(kafka.requests(api="Produce"))
@@ -117,6 +107,67 @@ def test_a_write_without_an_answer_is_throttled_too() -> None:
 def test_time_on_the_brokers_threads_is_limited() -> None:
     with EmbeddedKafka(topics={"orders": 1}) as kafka:
         address = parse_address(kafka.bootstrap_servers)
-        with RawClient(*address) as admin, RawClient(*address, client_id="slow") as slow:
-            set_quota(admin, "request_percentage", 0.000_001, **{"client-id": "slow"})
+        with RawClient(*address, client_id="slow") as slow:
+            kafka.quotas.set(client_id="slow", request_percentage=0.000_001)
             eventually(lambda: is_throttled(slow, 10), "the client has to wait")
+
+
+def test_quotas_are_set_described_and_removed() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        quotas = kafka.quotas
+        assert quotas.all() == []
+        quotas.set(client_id="job", producer_byte_rate=1000, consumer_byte_rate=2000)
+        quotas.set(client_id="job", producer_byte_rate=3000)
+        quotas.set(user="ann", client_id="<default>", request_percentage=0.5)
+        quotas.set(ip="<default>", connection_creation_rate=50)
+        job = ClientQuota(
+            user=None,
+            client_id="job",
+            ip=None,
+            limits={"consumer_byte_rate": 2000, "producer_byte_rate": 3000},
+        )
+        assert job in quotas.all()
+        assert len(quotas.all()) == 3
+        assert quotas.describe(user="ann", client_id="<default>") == {"request_percentage": 0.5}
+        assert quotas.describe(user="ann") == {}, "the pair is another entity"
+
+        quotas.remove("producer_byte_rate", client_id="job")
+        assert quotas.describe(client_id="job") == {"consumer_byte_rate": 2000}
+        quotas.remove(client_id="job")
+        quotas.remove(ip="<default>")
+        assert [each.user for each in quotas.all()] == ["ann"]
+        with pytest.raises(InvalidArgument, match="client-id job has no quota"):
+            quotas.remove(client_id="job")
+
+
+def test_a_quota_holds_on_every_broker_when_it_is_set_until_it_is_removed() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        orders, servers = kafka.topic("orders"), kafka.bootstrap_servers.split(",")
+        address = parse_address(servers[orders.leader() - 1])
+        with RawClient(*address, client_id="slow") as slow:
+            kafka.quotas.set(client_id="<default>", producer_byte_rate=1000)
+            assert is_throttled(slow, 100_000)
+        with RawClient(*address, client_id="slow") as slow:
+            kafka.quotas.remove(client_id="<default>")
+            assert not is_throttled(slow, 100_000)
+
+
+def test_a_broker_that_is_cut_off_learns_of_quotas_later() -> None:
+    with EmbeddedKafka(brokers=3) as kafka:
+        kafka.brokers.partition({2}, {1, 3}, zookeeper={1, 3})
+        kafka.quotas.set(client_id="job", producer_byte_rate=1000)
+        kafka.brokers.heal()
+        assert kafka.quotas.describe(client_id="job") == {"producer_byte_rate": 1000}
+
+
+def test_quotas_of_a_block_end_with_it() -> None:
+    with EmbeddedKafka(topics={"orders": 1}) as kafka:
+        kafka.quotas.set(client_id="kept", producer_byte_rate=1000)
+        before = kafka.quotas.all()
+        with kafka.isolated():
+            kafka.quotas.remove(client_id="kept")
+            kafka.quotas.set(user="<default>", client_id="slow", producer_byte_rate=1000)
+            kafka.quotas.set(ip="10.0.0.1", connection_creation_rate=1)
+        assert kafka.quotas.all() == before
+        with RawClient(*parse_address(kafka.bootstrap_servers), client_id="slow") as slow:
+            assert not is_throttled(slow, 100_000)

@@ -96,6 +96,7 @@ SECTIONS: Final = (
         ),
     ),
     Section("Logins", "From `kafka.logins`.", ("Logins",)),
+    Section("Quotas", "From `kafka.quotas`.", ("Quotas", "ClientQuota")),
     Section("Time", "From `kafka.clock`.", ("SystemClock", "Frozen")),
     Section(
         "Spark",
