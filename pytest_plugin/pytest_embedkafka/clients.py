@@ -1,12 +1,14 @@
 """The clients of one test: confluent-kafka's, made with settings and closed after the test.
 
+Clients for asyncio belong to the test's event loop, so the test closes them by `async with`.
+
 Settings are those of librdkafka, as a mapping or as keywords: `linger_ms=5` is `linger.ms`, and
 callbacks such as `error_cb` keep their names.
 Any: confluent-kafka has no types, and is imported late.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -48,8 +50,7 @@ class TestClients:
         """
         from confluent_kafka import Consumer
 
-        defaults = {"group.id": self._group, "auto.offset.reset": "earliest"}
-        consumer = Consumer({**defaults, **self._settings(settings, more)})
+        consumer = Consumer(self._consumer_settings(settings, more))
         self._consumers.append(consumer)
         if topics:
             consumer.subscribe([_topic_name(topic) for topic in topics])
@@ -62,6 +63,29 @@ class TestClients:
         admin = AdminClient(self._settings(settings, more))
         self._admins.append(admin)  # without it, what was asked is never answered
         return admin
+
+    @contextlib.asynccontextmanager
+    async def aio_producer(self, settings: Settings = None, **more: object) -> AsyncIterator[Any]:
+        """A `confluent_kafka.aio.AIOProducer` for the running event loop."""
+        producer = _require_aio().AIOProducer(self._settings(settings, more))
+        try:
+            yield producer
+        finally:
+            await _close_aio_producer(producer)
+
+    @contextlib.asynccontextmanager
+    async def aio_consumer(
+        self, *topics: "Topic | str", settings: Settings = None, **more: object
+    ) -> AsyncIterator[Any]:
+        """A `confluent_kafka.aio.AIOConsumer`, subscribed and in the test's group likewise."""
+        names = [_topic_name(topic) for topic in topics]
+        consumer = _require_aio().AIOConsumer(self._consumer_settings(settings, more))
+        try:
+            if names:
+                await consumer.subscribe(names)
+            yield consumer
+        finally:
+            await _close_aio_consumer(consumer)
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +102,10 @@ class TestClients:
             _close_producer(producer)
         for clients in (self._consumers, self._producers, self._admins):
             clients.clear()
+
+    def _consumer_settings(self, settings: Settings, more: Mapping[str, object]) -> dict[str, Any]:
+        defaults = {"group.id": self._group, "auto.offset.reset": "earliest"}
+        return {**defaults, **self._settings(settings, more)}
 
     def _settings(self, settings: Settings, more: Mapping[str, object]) -> dict[str, Any]:
         named = {_dotted(name, value): value for name, value in more.items()}
@@ -117,6 +145,20 @@ def _topic_name(topic: Any) -> str:
     return require_text("a topic", getattr(topic, "name", topic))
 
 
+def _require_aio() -> Any:
+    """The module with confluent-kafka's clients for asyncio, which came later than the others."""
+    try:
+        import confluent_kafka.aio as aio
+    except ImportError as error:
+        from embedkafka import EmbedKafkaError
+
+        raise EmbedKafkaError(
+            "the installed confluent-kafka has no `confluent_kafka.aio`: "
+            "run `pip install --upgrade confluent-kafka`"
+        ) from error
+    return aio
+
+
 def _close_consumer(consumer: Any) -> None:
     """Takes an assignment that was never polled first.
 
@@ -142,3 +184,26 @@ def _close_producer(producer: Any) -> None:
             producer.purge()
         if hasattr(producer, "close"):  # since confluent-kafka 2.13
             producer.close()
+
+
+async def _close_aio_consumer(consumer: Any) -> None:
+    """As `_close_consumer`."""
+    from confluent_kafka import KafkaException
+
+    with contextlib.suppress(RuntimeError):  # the test has closed it
+        if not await consumer.assignment():
+            with contextlib.suppress(KafkaException):
+                await consumer.poll(0)
+        await consumer.close()
+
+
+async def _close_aio_producer(producer: Any) -> None:
+    """As `_close_producer`. Without the first flush, the others wait as long as records may."""
+    from confluent_kafka import KafkaException
+
+    with contextlib.suppress(RuntimeError):  # the test has closed it
+        if await producer.flush(_CLOSE_S):
+            await producer.purge()
+        with contextlib.suppress(KafkaException):  # there is none, or it has been fenced
+            await producer.abort_transaction(_CLOSE_S)
+        await producer.close()

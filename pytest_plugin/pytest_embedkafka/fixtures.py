@@ -21,6 +21,8 @@ from pytest_embedkafka.reach import warn_of_loopback
 from pytest_embedkafka.sessions import master_of, open_session
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from pyspark.sql import SparkSession
 
     from embedkafka import Cluster, EmbeddedKafka, Faults, SystemClock, Topic
@@ -94,6 +96,22 @@ def kafka_producer(_kafka_clients: "TestClients") -> "Callable[..., Any]":
 def kafka_consumer(_kafka_clients: "TestClients") -> "Callable[..., Any]":
     """Makes consumers: `kafka_consumer(topic)` is subscribed, in the group `kafka_group`."""
     return _kafka_clients.consumer
+
+
+@pytest.fixture
+def kafka_aio_producer(
+    _kafka_clients: "TestClients",
+) -> "Callable[..., AbstractAsyncContextManager[Any]]":
+    """Makes producers for asyncio: `async with kafka_aio_producer() as producer:` closes it."""
+    return _kafka_clients.aio_producer
+
+
+@pytest.fixture
+def kafka_aio_consumer(
+    _kafka_clients: "TestClients",
+) -> "Callable[..., AbstractAsyncContextManager[Any]]":
+    """Makes consumers for asyncio: `async with kafka_aio_consumer(topic) as consumer:`."""
+    return _kafka_clients.aio_consumer
 
 
 @pytest.fixture

@@ -201,6 +201,71 @@ def test_arguments_that_no_cluster_has_are_errors_of_the_collection(
     assert "Traceback" not in result.stdout.str()
 
 
+@pytest.mark.parametrize("mark", ["anyio", "asyncio"])
+def test_clients_for_asyncio_end_in_the_loop_of_the_test(
+    pytester: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from confluent_kafka import KafkaException
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.{mark}
+        async def test_orders(
+            kafka, kafka_topic, kafka_group, kafka_aio_producer, kafka_aio_consumer
+        ):
+            async with kafka_aio_producer({{"client.id": "mine"}}, linger_ms=1) as producer:
+                delivered = await producer.produce(kafka_topic.name, b"hello")
+            assert (await delivered).offset() == 0
+            assert kafka.requests("Produce", client_id="mine")
+            async with kafka_aio_consumer(kafka_topic) as consumer:
+                assert (await consumer.poll(20)).value() == b"hello"
+                (committed,) = await consumer.commit(asynchronous=False)
+                assert committed.offset == 1
+            kafka.group(kafka_group).await_state("Empty", members=0)
+            with pytest.raises(RuntimeError):
+                await consumer.poll(0)
+
+        @pytest.mark.{mark}
+        async def test_they_may_be_closed_already(
+            kafka_topic, kafka_aio_producer, kafka_aio_consumer
+        ):
+            async with kafka_aio_producer() as producer:
+                await producer.close()
+            async with kafka_aio_consumer(kafka_topic) as consumer:
+                await consumer.close()
+
+        @pytest.mark.{mark}
+        async def test_a_transaction_that_is_open_ends(
+            kafka_topic, kafka_aio_producer
+        ):
+            async with kafka_aio_producer(transactional_id="t") as producer:
+                await producer.init_transactions(20)
+                await producer.begin_transaction()
+                await producer.produce(kafka_topic.name, b"undecided")
+            assert kafka_topic.read() == []
+
+        @pytest.mark.{mark}
+        async def test_records_that_cannot_be_sent_do_not_hold_up_the_end(
+            kafka, kafka_topic, kafka_aio_producer
+        ):
+            async with kafka_aio_producer() as producer:
+                for broker in kafka.brokers:
+                    broker.kill()
+                lost = await producer.produce(kafka_topic.name, b"lost")
+            with pytest.raises(KafkaException, match="Purged"):
+                await lost
+        """
+    )
+    run("-p", "no:html", "--kafka-strict=yes").assert_outcomes(passed=4)
+
+
 def test_clients_are_made_with_settings_and_closed(pytester: pytest.Pytester, run: Any) -> None:
     pytester.makepyfile(
         """
